@@ -43,14 +43,14 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
 from muster.preview.replay.both import queues_of
-from muster.preview.whatif import both
-from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
+from muster.preview.whatif.kueue import queue_objects
 from muster.render.kueue import deciding_config
 from muster.replay.assumptions import Assumptions
 from muster.replay.player import Playback, ensure_player, play
 from muster.replay.recording import Recording, Run
 from muster.replay.recording_file import load_recording
 from muster.replay.side import to_side
+from tests.integration.whatif.simulate import expected_usage, path_of, wait_for_usage_sync
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
 ASSETS: Final = ("kueue-crds", "provisioningrequest-crd")
@@ -132,14 +132,13 @@ def stack(quota: int) -> Stack:
 @contextmanager
 def kueue(described: Stack, programs: Programs, folder: Path) -> Iterator[ControlPlane]:
     """A control plane with the queues of a stack."""
-    batches = [[*batch] for batch in both.manifest_batches(described)]
+    objects = queue_objects(described)
     with envtest.control_plane(folder, programs) as plane:
         define(plane, programs)
-        for batch in batches:
-            for path, manifest in batch:
-                plane.call("POST", path, manifest)
+        for each in objects:
+            plane.call("POST", path_of(each), each)
         with envtest.kueue(plane, programs, config=deciding_config(described)):
-            assert wait_for_usage_sync(plane, expected_usage(batches, []))
+            assert wait_for_usage_sync(plane, expected_usage(objects, []))
             yield plane
 
 

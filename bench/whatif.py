@@ -14,25 +14,19 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from muster import config
 from muster.local import envtest
 from muster.model.stack import Stack
-from muster.preview.whatif.both import Engine, simulate_both
-from muster.preview.whatif.player import Player
+from muster.preview.whatif.kueue import simulate_both
 from muster.preview.whatif.scenario import Outcome, Scenario, synthetic_snapshot
-from muster.preview.whatif.simulate import TemporaryCluster
 from muster.replay.player import ensure_player
+from tests.integration.whatif.simulate import simulate
 
 _DEPARTMENTS = 20
 _GPUS = 20
-_ENGINES: Final[Mapping[str, Callable[[], Engine]]] = {
-    "player": lambda: Player(ensure_player()),
-    "control-plane": lambda: TemporaryCluster(envtest.ensure()),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +58,14 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, changed: int) -> Timing:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
     snapshot = synthetic_snapshot(base, running=arguments.running, pending=arguments.waiting)
-    scenario, engine = Scenario(snapshot=snapshot, max_seconds=arguments.most), _ENGINES[arguments.engine]()
+    scenario, program = Scenario(snapshot=snapshot), ensure_player()
+    plane = envtest.ensure() if arguments.engine == "control-plane" else None
     used, began = _cpu(), time.monotonic()
-
-    def say(side: str, what: str) -> None:
-        print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
-
-    sides = simulate_both(base, head, scenario, engine, say)
+    if plane is None:
+        sides = simulate_both(base, head, scenario, program=program)
+    else:
+        before, after = (simulate(each, scenario, plane, max_seconds=arguments.most) for each in (base, head))
+        sides = before, after
     return Timing(time.monotonic() - began, _cpu() - used, sides)
 
 
@@ -116,7 +111,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--running", type=int, default=8000, help="at most, as the quotas hold")
     parser.add_argument("--waiting", type=int, default=2000)
     parser.add_argument("--changed", nargs="+", choices=["one", "all"], default=["one", "all"])
-    parser.add_argument("--engine", choices=[*_ENGINES], default="player")
+    parser.add_argument("--engine", choices=["player", "control-plane"], default="player")
     parser.add_argument("--most", type=float, default=1800, help="seconds for a side")
     return parser.parse_args()
 

@@ -24,7 +24,7 @@ from bench.gangs.variants import Contender
 from muster.local.envtest import ControlPlane, Programs
 from muster.model import names
 from muster.model.stack import GangMode
-from muster.preview.whatif import simulate
+from tests.integration.whatif import simulate
 
 Progress = Callable[[str], None]
 _SHAPE: Final = Shape(cohorts=5, queues=6)

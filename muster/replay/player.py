@@ -79,10 +79,10 @@ class PlayerError(MusterError):
 
 
 class UnplayableError(PlayerError):
-    """The player would decide otherwise than Kueue does on a control plane. `why` has no full stop."""
+    """The player would decide otherwise than the scheduler does in a cluster. `why` has no full stop."""
 
     def __init__(self, why: str) -> None:
-        self.why = why
+        self.sentence = f"{why[:1].upper()}{why[1:]}."
         super().__init__(f"The work cannot be played: {why}.")
 
 

@@ -116,7 +116,6 @@ def test_check_imports_nothing_but_its_own_extra() -> None:
 @pytest.mark.parametrize(
     ("arguments", "extras"),
     [
-        (["what-if", "x"], "local"),
         (["check", "x", "--stack", "x", "--team", "x"], "check"),
         (["why", "a/b", "--stack", "x", "--replay", "x"], "check,local"),
         (["record", "--out", "x"], "controller"),
@@ -139,6 +138,7 @@ def test_a_command_without_its_packages_names_all_extras_that_it_needs(
     [
         (["plan", "nowhere", "--recording", "x", "--goal", "p95(all) < 15m"], "there is no such stack file"),
         (["plan", "gke-prod", "--recording", "x", "--goal", "p95(all) < 15m"], "x: cannot be read"),
+        (["what-if", "nowhere", "--synthetic", "1+1"], "there is no such stack file"),
         (["diff", "nowhere", "--replay", "x"], "there is no such stack file"),
         (["diff", "gke-prod", "--base", "none", "--replay", "x"], "x: cannot be read"),
     ],
@@ -155,7 +155,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
     [
         ("muster.cli.forecast, muster.preview.replay.submitted", ["check", "local"]),
         ("muster.cli.commands.record_start, muster.replay.recorder", ["controller"]),
-        ("muster.cli.plan, muster.preview.replay.both, muster.cli.replay", ["local"]),
+        ("muster.cli.plan, muster.preview.replay.both, muster.preview.whatif.kueue", ["local"]),
         ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),
     ],
     ids=["why", "record", "plan, diff and what-if", "image"],

@@ -2,7 +2,9 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,29 +12,30 @@ import click
 from muster import config
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, existing_stack, json_option, manifests_option
-from muster.cli.output import STDOUT, note_list, put, put_json
+from muster.cli.output import STDOUT, note, note_list, progress, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
 from muster.kubernetes.client import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
-from muster.model.quantities import parse_duration
+from muster.model.quantities import many, parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.paths import stack_name
 from muster.preview import markdown
+from muster.preview.document import Report
 from muster.preview.html import format_html
 from muster.preview.inputs import NONE, InputError, parse_stack_option
-from muster.preview.whatif.scenario import synthetic_snapshot
+from muster.preview.whatif.scenario import Scenario, synthetic_snapshot
 
 _EXAMPLES = """
 muster what-if gke-prod --kubeconfig ~/.kube/config
 muster what-if gke-prod --base origin/main --snapshot snapshot.json --html what-if.html
 muster what-if stacks/Pulumi.new.yaml --base old.yaml --synthetic 200+50
 muster what-if --manifests origin/main queues/ --snapshot snapshot.json
-muster what-if gke-prod --snapshot snapshot.json --duration 2h --duration team-a=30m --compress 600
+muster what-if gke-prod --snapshot snapshot.json --duration 2h --duration team-a=30m
 """
 _CODES = {
     ExitCode.DONE: "The comparison was written, whatever its result.",
-    ExitCode.FOUND: "The scheduler had not decided everything within --seconds.",
+    ExitCode.FOUND: "KAI had not decided everything within --seconds.",
     ExitCode.OUTSIDE: "A cluster could not be read, or a program could not be built or started.",
 }
 
@@ -59,20 +62,12 @@ _CODES = {
     help="How long jobs run, such as 2h or team-a=30m. Default: they never end. May be repeated.",
 )
 @click.option(
-    "--compress",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="N",
-    help="How many times faster than in reality jobs run on a control plane.",
-)
-@click.option(
     "--seconds",
     type=float,
     default=600.0,
     show_default=True,
     metavar="N",
-    help="Time limit of each side on a control plane, and of KAI.",
+    help="Time limit of each side with KAI.",
 )
 @click.option(
     "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
@@ -89,7 +84,6 @@ def cli(
     context: str,
     synthetic: str | None,
     duration: tuple[str, ...],
-    compress: float,
     seconds: float,
     to_markdown: str | None,
     to_html: str | None,
@@ -105,22 +99,15 @@ def cli(
 
     With --duration jobs end, and the wait until each starts is measured.
 
-    Kueue runs in a process of its own, where time jumps. Topologies, admission fair sharing, concurrent
-    admission and queues that drain need a temporary control plane (etcd, API server, Kueue; no node, no
-    root), which Muster then starts. Time is compressed there: each second of Kueue's counts --compress
-    times.
+    The scheduler runs in a process of its own, where time jumps. What Kueue would decide with topologies,
+    admission fair sharing, concurrent admission or queues that drain is not played: the report says so.
     """
-    # The simulator brings an HTTP client and the local control plane, which `--help` does not need.
-    from muster.cli.replay import Replay, replay
-
     if (snapshot, kubeconfig, synthetic).count(None) != 2:
         raise InputError(
             "the work to replay is not named.", fix="give one of --snapshot, --kubeconfig, --synthetic."
         )
     if not 0 < seconds < math.inf:
         raise InputError(f"--seconds {seconds:g}: a side takes some.", fix="write 600.")
-    if duration and not 1 <= compress < math.inf:
-        raise InputError(f"--compress {compress:g}: time cannot be stretched.", fix="write 1 or more.")
     if [to_markdown, to_html, STDOUT if as_json else None].count(STDOUT) > 1:
         raise InputError("standard output takes one of --markdown, --html and --json.", fix="name files.")
     name, before, after = _sides(stack, base, manifests)
@@ -130,8 +117,7 @@ def cli(
         raise InputError("--synthetic makes up work for Kueue alone.", fix="--snapshot or --kubeconfig.")
     if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
         raise InputError("--duration: with KAI no job ends.", fix="leave it out.")
-    asked = Replay(base=before, head=after, work=work, durations=lengths, compression=compress, limit=seconds)
-    report, record, is_settled = replay(name, asked)
+    report, record, is_settled = _replay(name, before, after, work, durations=lengths, seconds=seconds)
     if to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report))
     if to_html:
@@ -139,6 +125,59 @@ def cli(
     if as_json:
         put_json(record)
     return ExitCode.DONE if is_settled else ExitCode.FOUND
+
+
+def _replay(
+    name: str, base: Stack, head: Stack, work: Snapshot, *, durations: Mapping[str, float], seconds: float
+) -> tuple[Report, object, bool]:
+    """The report, its JSON, and whether the scheduler decided everything within the time limit of a side."""
+    # They bring what builds the players, which `--help` does not need.
+    from muster.preview.whatif import kueue
+    from muster.preview.whatif import report as comparison
+    from muster.replay.player import UnplayableError, ensure_player
+
+    if Scheduler.KAI in (base.scheduler, head.scheduler):
+        return _replay_kai(name, base, head, work, seconds=seconds)
+    scenario = Scenario(snapshot=work, durations=durations)
+    try:
+        with progress():
+            program = ensure_player()
+        note(f"Kueue decides about {many(len(work.workloads), 'Workload')}, with base and with head.")
+        before, after = kueue.simulate_both(base, head, scenario, program=program)
+    except UnplayableError as error:
+        why = comparison.Undecided(name, Scheduler.KUEUE, error.sentence)
+        return why.to_report(), why.to_json(), True
+    found = comparison.Comparison(
+        name=name, base=before, head=after, base_stack=base, head_stack=head, is_timed=bool(durations)
+    )
+    return comparison.to_report(found), comparison.to_json(found), True
+
+
+def _replay_kai(
+    name: str, base: Stack, head: Stack, work: Snapshot, *, seconds: float
+) -> tuple[Report, object, bool]:
+    from muster.preview.whatif import kai
+    from muster.preview.whatif.report import Comparison
+    from muster.replay.kai_player import ensure_kai_player
+    from muster.replay.player import UnplayableError
+
+    why = kai.why_undecided(base, head, work)
+    try:
+        if not why:
+            with progress():
+                program = ensure_kai_player()
+            decide = partial(kai.simulate, snapshot=work, program=program, seconds=seconds)
+            with ThreadPoolExecutor() as pool:
+                before, after = pool.map(decide, (base, head))
+    except UnplayableError as error:
+        why = error.sentence
+    if why:
+        sides = name, base, head, work
+        return kai.undecided_report(*sides, why=why), kai.undecided_json(*sides, why=why), True
+    found = Comparison(
+        name=name, base=before, head=after, base_stack=base, head_stack=head, scheduler=Scheduler.KAI
+    )
+    return kai.to_report(found, work), kai.to_json(found, work), before.is_settled and after.is_settled
 
 
 def _sides(stack: str | None, base: str, manifests: tuple[str, str] | None) -> tuple[str, Stack, Stack]:

@@ -25,7 +25,6 @@ from muster.model.quantities import many
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import MonthlyBill, Replay, ReplayDiff
-from muster.preview.whatif import both
 from muster.preview.whatif.kai import (
     all_nodes,
     flavors_of,
@@ -38,6 +37,7 @@ from muster.preview.whatif.kai import (
     to_queues,
     to_shards,
 )
+from muster.preview.whatif.kueue import queue_objects
 from muster.render import kai, kueue
 from muster.render.manifest import manifest
 from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions, Times
@@ -350,7 +350,7 @@ def _grace(assumptions: Assumptions) -> int:
 def queues_of(stack: Stack) -> Queues:
     """Of a stack with Kueue."""
     return Queues(
-        objects=[manifest for batch in both.manifest_batches(stack) for _, manifest in batch],
+        objects=queue_objects(stack),
         config=kueue.deciding_config(stack),
         tree=to_tree(stack),
         teams=stack.teams_by_namespace(),

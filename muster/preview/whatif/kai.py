@@ -24,9 +24,9 @@ from muster.model.pools import Pool
 from muster.model.quantities import many, parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
-from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
+from muster.preview.document import Items, Report, Section, Text, UntrustedText
 from muster.preview.whatif import report as comparison_report
-from muster.preview.whatif.report import Comparison
+from muster.preview.whatif.report import Comparison, Undecided
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 from muster.render import kai
 from muster.render.manifest import Manifest
@@ -377,14 +377,6 @@ def _used(
 # Base and head compared as KAI decides, and what is known where nothing can be simulated: which queues
 # hold more than their new figures.
 
-_VERDICT: Final = "Nothing below is a decision of KAI."
-_UNDECIDED: Final = (
-    "Which pending gang starts, and when: KAI divides free resources by weight and by past usage.",
-    "Which work it preempts, reclaims or moves: that depends on the nodes of the pods.",
-    "Whether a gang fits its nodes: KAI packs shares of GPUs and checks nodes, not only quota.",
-)
-
-
 ASSUMPTIONS: Final = (
     f"KAI {VERSION} decided. Stacks install a newer one, which decides some cases differently.",
     "Every pool has its largest size, because whether a cloud has capacity cannot be known.",
@@ -418,16 +410,15 @@ def undecided_report(name: str, base: Stack, head: Stack, snapshot: Snapshot, *,
     """Queues that hold more than their new quota or limit, and the questions that remain open. `why`: why
     nothing is simulated.
     """
-    sections = [Section("What only KAI could decide", 1, (Items(tuple((each,) for each in _UNDECIDED)),))]
-    if snapshot.scheduler is Scheduler.KAI:
-        sections = [*_overuse_sections(base, head, snapshot), *sections]
-    verdict: tuple[Text, ...] = ((_VERDICT,), (UntrustedText(why),))
-    return Report((StackReport(UntrustedText(name), verdict, tuple(sections)),))
+    is_known = snapshot.scheduler is Scheduler.KAI
+    return Undecided(name, Scheduler.KAI, why).to_report(
+        _overuse_sections(base, head, snapshot) if is_known else ()
+    )
 
 
 def undecided_json(name: str, base: Stack, head: Stack, snapshot: Snapshot, *, why: str) -> dict[str, Any]:
-    """The same for programs. `decided` is False, and `untold` lists the open questions."""
-    found = {"stack": name, "scheduler": "kai", "decided": False, "why": why, "untold": list(_UNDECIDED)}
+    """The same for programs."""
+    found = Undecided(name, Scheduler.KAI, why).to_json()
     return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler is Scheduler.KAI else found
 
 

@@ -28,6 +28,17 @@ _AFTER_EVICTION: Final = {
     WorkloadState.ADMITTED: "runs again",
     WorkloadState.RUNNING: "keeps its other pods",
 }
+_UNDECIDED: Final[Mapping[Scheduler, tuple[str, ...]]] = {
+    Scheduler.KUEUE: (
+        "Which pending Workload is admitted, and when.",
+        "Which Workloads are preempted, and by which.",
+    ),
+    Scheduler.KAI: (
+        "Which pending gang starts, and when: KAI divides free resources by weight and by past usage.",
+        "Which work it preempts, reclaims or moves: that depends on the nodes of the pods.",
+        "Whether a gang fits its nodes: KAI packs shares of GPUs and checks nodes, not only quota.",
+    ),
+}
 _REASONS: Final = {
     "InClusterQueue": "has priority in the same queue",
     "InCohortReclamation": "reclaims its own quota",
@@ -43,9 +54,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Both outcomes. `is_timed`: jobs ended after a duration. `compression`: how many seconds of the jobs'
-    time passed in one real second, None where time jumped or no job ended. `scheduler` decided.
-    """
+    """Both outcomes. `is_timed`: jobs ended after a duration. `scheduler` decided."""
 
     name: str
     base: Outcome
@@ -53,13 +62,42 @@ class Comparison:
     base_stack: Stack
     head_stack: Stack
     is_timed: bool = False
-    compression: float | None = None
     scheduler: Scheduler = Scheduler.KUEUE
 
     @property
     def units(self) -> str:
         """What is decided about."""
         return "PodGroups" if self.scheduler is Scheduler.KAI else "Workloads"
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Nothing is simulated, because of `why`, a full sentence."""
+
+    name: str
+    scheduler: Scheduler
+    why: str
+
+    def to_report(self, known: Iterable[Section] = ()) -> Report:
+        """What is known of the work, and the questions that remain open."""
+        who = self.scheduler.proper_name
+        texts = tuple((each,) for each in _UNDECIDED[self.scheduler])
+        verdict: tuple[Text, ...] = (
+            (f"Nothing below is a decision of {who}.",),
+            (UntrustedText(self.why),),
+        )
+        sections = (*known, Section(f"What only {who} could decide", 1, (Items(texts),)))
+        return Report((StackReport(UntrustedText(self.name), verdict, sections),))
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for programs. `decided` is False, and `untold` lists the open questions."""
+        return {
+            "stack": self.name,
+            "scheduler": self.scheduler.value,
+            "decided": False,
+            "why": self.why,
+            "untold": list(_UNDECIDED[self.scheduler]),
+        }
 
 
 def to_report(comparison: Comparison) -> Report:
@@ -77,7 +115,6 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison for programs: every decision of both sides."""
     return {
         "stack": comparison.name,
-        "compression": comparison.compression,
         **{
             side: _side_to_json(outcome)
             for side, outcome in (("base", comparison.base), ("head", comparison.head))
@@ -128,11 +165,6 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
                 f"Kueue gives no reason for {outcome.unexplained} pending Workloads of {side}: they are "
                 "behind others in a strict queue, or equivalent to one that it considered.",
             )
-    if comparison.compression is not None:
-        yield (
-            f"Jobs were simulated {comparison.compression:g} times as fast as they run, so each second that "
-            f"Kueue took counts as {comparison.compression:g} s of waiting.",
-        )
 
 
 def _is_new_victim(comparison: Comparison, label: str, decision: Decision) -> bool:

@@ -2,14 +2,12 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import cycle, islice
 
-from muster.errors import MusterError
-from muster.live.fields import is_true, mapping
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload
 from muster.model import names
 from muster.model.kueue.tree import nominal_quota, queue_name, to_tree
@@ -19,8 +17,6 @@ from muster.model.stack import Stack
 from muster.replay import stored
 
 # The decision about each Workload.
-
-Progress = Callable[[str], None]
 
 
 class WorkloadState(StrEnum):
@@ -82,17 +78,6 @@ class Outcome:
         return sum(
             1 for each in self.decisions.values() if each.state is WorkloadState.PENDING and not each.why
         )
-
-
-def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> WorkloadState:
-    """The state of a stored Workload at the end."""
-    if is_true(workload, "Finished"):
-        return WorkloadState.ENDED
-    if is_true(workload, "QuotaReserved"):
-        return WorkloadState.RUNNING if was_running and not was_preempted else WorkloadState.ADMITTED
-    return (
-        WorkloadState.INACTIVE if mapping(workload, "spec").get("active") is False else WorkloadState.PENDING
-    )
 
 
 # Generates a snapshot for users who have no cluster yet: teams that request more than there is.
@@ -177,40 +162,18 @@ class _Maker:
         )
 
 
-class WhatIfError(MusterError):
-    """A side cannot be simulated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How long jobs run. `durations`: seconds by namespace, "" for all others. `compression`: how many of
-    those seconds pass in one real second, where time cannot jump.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What to simulate. `durations`: seconds that jobs run, by namespace, "" for all others; a job without
+    one never ends.
     """
 
-    durations: Mapping[str, float]
-    compression: float
+    snapshot: Snapshot
+    durations: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, namespace: str) -> float | None:
         """How long a job of this namespace runs; None without a duration."""
         return self.durations.get(namespace, self.durations.get(""))
-
-    def remaining(self, namespace: str, ran: float) -> float | None:
-        """Real seconds until a job ends that has run for `ran` seconds of its own; None without a
-        duration.
-        """
-        found = self.seconds(namespace)
-        return None if found is None else max(found - ran, 0.0) / self.compression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What to simulate. `max_seconds`: after this time a side is reported as far as it is. Without `clock`,
-    jobs never end.
-    """
-
-    snapshot: Snapshot
-    clock: Clock | None = None
-    max_seconds: float = 600.0
 
     @property
     def holding(self) -> list[Workload]:

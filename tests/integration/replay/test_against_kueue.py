@@ -24,13 +24,12 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.preview.whatif import job_simulator, simulate
-from muster.preview.whatif.both import with_path
-from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
 from muster.replay import stored
 from muster.replay.player import PROGRAM, Playback, play
 from tests import built
 from tests.integration.replay.worlds import RandomWorld, flavors, random_world
+from tests.integration.whatif import job_simulator, simulate
+from tests.integration.whatif.simulate import expected_usage, path_of, wait_for_usage_sync
 
 _WORLDS: Final = int(os.environ.get("MUSTER_REPLAY_WORLDS", "12"))
 _JOBS: Final = 10
@@ -181,14 +180,14 @@ def cluster(steps: Sequence[Steps], tmp_path_factory: pytest.TempPathFactory) ->
         "waitForPodsReady": {"timeout": "8760h", "recoveryTimeout": "8760h", "blockAdmission": False},
         "clientConnection": {"qps": 2000, "burst": 4000},
     }
-    objects = [*flavors(), *(each for step in steps for each in step.world.objects)]
-    batches = [*job_simulator.manifest_batches(), [*map(with_path, objects)]]
+    objects = [*job_simulator.probe_objects(), *flavors()]
+    objects += [each for step in steps for each in step.world.objects]
     with envtest.control_plane(tmp_path_factory.mktemp("replay"), programs) as plane:
         define(plane, programs)
-        for path, manifest in (pair for batch in batches for pair in batch):
-            plane.call("POST", path, manifest)
+        for each in objects:
+            plane.call("POST", path_of(each), each)
         with envtest.kueue(plane, programs, config=config):
-            assert wait_for_usage_sync(plane, expected_usage(batches, []))
+            assert wait_for_usage_sync(plane, expected_usage(objects, []))
             yield Cluster(plane)
 
 

@@ -15,31 +15,25 @@ from muster import config
 from muster.cli import main
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, format_snapshot
 from muster.local import envtest
-from muster.local.envtest import ControlPlane
+from muster.local.envtest import ControlPlane, Programs
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.preview.whatif import simulate
-from muster.preview.whatif.both import simulate_both
-from muster.preview.whatif.player import Player
+from muster.preview.whatif.kueue import simulate_both
 from muster.preview.whatif.scenario import Decision, Scenario, synthetic_snapshot
-from muster.preview.whatif.simulate import TemporaryCluster
 from muster.replay.player import PROGRAM, ensure_player
 from tests import built
 from tests.integration.lab import write_stack
+from tests.integration.whatif import simulate
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
+def programs() -> Programs:
+    """Those of the control plane that the player is checked against."""
     programs = ("etcd", "kube-apiserver", "kueue", PROGRAM)
     built.programs(programs, ("kueue-crds", "provisioningrequest-crd"))
-
-
-@pytest.fixture(scope="module")
-def cluster() -> TemporaryCluster:
-    """What the player is checked against."""
-    return TemporaryCluster(envtest.ensure())
+    return envtest.ensure()
 
 
 def _departments(*, lent: int) -> dict[str, Any]:
@@ -149,7 +143,7 @@ def test_higher_priority_goes_before_age(found: dict[str, Any]) -> None:
     assert not decisions["team-d/first"]["how"]
 
 
-def test_the_player_decides_what_a_control_plane_does(tmp_path: Path, cluster: TemporaryCluster) -> None:
+def test_the_player_decides_what_a_control_plane_does(tmp_path: Path, programs: Programs) -> None:
     """A random world as well: eight teams in two departments, full, with 60 that wait."""
     departments: dict[str, Any] = {
         f"d{department}": {
@@ -165,21 +159,23 @@ def test_the_player_decides_what_a_control_plane_does(tmp_path: Path, cluster: T
     departments["d1"]["teams"]["t1-3"]["quota"]["l4"] = 2
     head = config.load(_stack(tmp_path, "head", departments, nodes=40))
     made = synthetic_snapshot(base, running=60, pending=60)
-    _compare(base, head, made, cluster)
+    _compare(base, head, made, programs)
 
 
 def test_the_player_decides_the_three_questions_as_a_control_plane_does(
-    tmp_path: Path, cluster: TemporaryCluster
+    tmp_path: Path, programs: Programs
 ) -> None:
     base = config.load(_stack(tmp_path, "base", _departments(lent=2)))
     head = config.load(_stack(tmp_path, "head", _departments(lent=0)))
-    _compare(base, head, _snapshot([*_WORK, replace(_work("team-a", "lost", gpus=1), queue="gone")]), cluster)
+    _compare(
+        base, head, _snapshot([*_WORK, replace(_work("team-a", "lost", gpus=1), queue="gone")]), programs
+    )
 
 
-def _compare(base: Stack, head: Stack, snapshot: Snapshot, cluster: TemporaryCluster) -> None:
+def _compare(base: Stack, head: Stack, snapshot: Snapshot, programs: Programs) -> None:
     scenario = Scenario(snapshot=snapshot)
-    engines = (Player(ensure_player()), cluster)
-    played, simulated = (simulate_both(base, head, scenario, each, _silent) for each in engines)
+    played = simulate_both(base, head, scenario, program=ensure_player())
+    simulated = [simulate.simulate(stack, scenario, programs) for stack in (base, head)]
     for ours, theirs in zip(played, simulated, strict=True):
         assert {label: _content(each) for label, each in ours.decisions.items()} == {
             label: _content(each) for label, each in theirs.decisions.items()
@@ -192,21 +188,15 @@ def _content(decision: Decision) -> object:
     return decision.state, decision.how, decision.preemptor, bool(decision.why)
 
 
-def _silent(_side: str, _message: str) -> None:
-    """No progress in tests."""
-
-
 def test_what_a_kueue_of_few_rights_decides_is_what_a_whole_one_decides(
-    cluster: TemporaryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Head alone, so that nothing of base answers for it, and Kueue may write whatever it wants to."""
-    base = config.load(_stack(tmp_path, "base", _departments(lent=2)))
     head = config.load(_stack(tmp_path, "head", _departments(lent=0)))
     scenario = Scenario(snapshot=_snapshot(_WORK))
-    _, few = simulate_both(base, head, scenario, cluster, _silent)
+    few = simulate.simulate(head, scenario, programs)
     monkeypatch.setattr(simulate, "grant", _grant_all)
     monkeypatch.setattr(simulate, "stop_counting", lambda plane: None)
-    _, whole = simulate_both(head, head, scenario, cluster, _silent)
+    whole = simulate.simulate(head, scenario, programs)
     assert {label: _content(each) for label, each in few.decisions.items()} == {
         label: _content(each) for label, each in whole.decisions.items()
     }
@@ -234,7 +224,7 @@ def test_waits_are_in_the_jobs_time(tmp_path: Path) -> None:
     assert "median wait to start" in found["comment"]
 
 
-def test_what_the_player_refuses_is_simulated_by_a_control_plane_with_compressed_time(tmp_path: Path) -> None:
+def test_what_the_player_refuses_is_said(tmp_path: Path) -> None:
     """A queue that drains evicts its work, which only Kueue's controllers do."""
     stack, _, work = _hours(tmp_path)
     document = yaml.safe_load(stack.read_text())
@@ -243,13 +233,9 @@ def test_what_the_player_refuses_is_simulated_by_a_control_plane_with_compressed
         "teams": {"team-d": {"quota": {"l4": 2}, "kueue": {"stopPolicy": "HoldAndDrain"}}}
     }
     stack.write_text(yaml.safe_dump(document))
-    found = _ask(tmp_path, stack, stack, work, "--duration", "1h", "--compress", "1800")
-    decisions = found["head"]["decisions"]
-    first, second = (decisions[f"team-a/waits-{index}"]["waited"] for index in range(2))
-    # Kueue's own seconds count 1800 times and come on top.
-    assert first >= 3600
-    assert second - first >= 3600
-    assert "1800 times as fast" in found["comment"]
+    found = _ask(tmp_path, stack, stack, work)
+    assert (found["decided"], found["why"]) == (False, "ClusterQueue team-d drains the work that runs.")
+    assert "Nothing below is a decision of Kueue." in found["comment"]
 
 
 def _hours(folder: Path) -> tuple[Path, Path, list[Workload]]:

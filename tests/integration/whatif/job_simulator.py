@@ -1,4 +1,4 @@
-"""Acts for the jobs: releases quota when Kueue evicts a Workload, and finishes it when its duration is over.
+"""Acts for the jobs on a temporary control plane: releases quota when Kueue evicts a Workload.
 
 Here is when Kueue is done: every pending Workload has a reason, and nothing has changed for a while. On a
 busy machine Kueue may get no CPU time for seconds, and is then as quiet as when it is done. A probe Workload
@@ -21,8 +21,7 @@ import aiohttp
 from muster.live.fields import find_condition, is_true, mapping, parse_preemptor, text
 from muster.local.envtest import ControlPlane
 from muster.model import names
-from muster.preview.whatif.both import ManifestBatch, with_path
-from muster.preview.whatif.scenario import Clock, Progress
+from muster.render.manifest import Manifest
 
 _NAME: Final = "muster-what-if"
 _RESOURCE: Final = "muster.dev/probe"
@@ -30,15 +29,15 @@ _QUEUE: Final = "default"
 PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{_NAME}/workloads"
 
 
-def manifest_batches() -> list[ManifestBatch]:
-    """The objects that a probe needs."""
+def probe_objects() -> list[Manifest]:
+    """What a probe needs."""
     kueue = {"apiVersion": names.KUEUE_API_VERSION}
     quota = {"name": _NAME, "resources": [{"name": _RESOURCE, "nominalQuota": "1000000"}]}
     queue = {
         "namespaceSelector": {},
         "resourceGroups": [{"coveredResources": [_RESOURCE], "flavors": [quota]}],
     }
-    manifests: list[dict[str, Any]] = [
+    return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAME}},
         {**kueue, "kind": "ResourceFlavor", "metadata": {"name": _NAME}, "spec": {}},
         {**kueue, "kind": "ClusterQueue", "metadata": {"name": _NAME}, "spec": queue},
@@ -49,7 +48,6 @@ def manifest_batches() -> list[ManifestBatch]:
             "spec": {"clusterQueue": _NAME},
         },
     ]
-    return [[with_path(each)] for each in manifests]
 
 
 def is_probe(workload: Mapping[str, Any]) -> bool:
@@ -109,8 +107,6 @@ _QUIET_SECONDS: Final = 8.0
 # On a slow machine, quiet has to last for this many of Kueue's response times.
 _SETTLE_ANSWERS, _QUIET_ANSWERS = 5, 15
 _PROBE_SECONDS: Final = 1.0
-# Between two progress messages.
-_PROGRESS_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -119,28 +115,20 @@ class JobSimulator:
     """Watches every Workload of a temporary control plane until Kueue has decided.
 
     `equivalence`: uid -> everything that Kueue decides by; Workloads with equal values get equal decisions.
-    `ran`: uid -> seconds that a Workload has run already, of those that hold quota at the start. `preempted`:
-    uid -> (uid of the preemptor, reason) of the first preemption. `admitted`: uid -> seconds since the start,
-    of those that were pending. `progress` is called now and then with a message.
+    `preempted`: uid -> (uid of the preemptor, reason) of the first preemption.
     """
 
     plane: ControlPlane
-    clock: Clock | None = None
-    ran: Mapping[str, float] = field(default_factory=dict)
     equivalence: Mapping[str, Hashable] = field(default_factory=dict)
-    progress: Progress = print
     workloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
-    admitted: dict[str, float] = field(default_factory=dict)
     _probes: Probes = field(default_factory=Probes)
     _changed_at: float = 0.0
-    _started_at: float = 0.0
-    _ends: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, *, max_seconds: float) -> bool:
         """Return once Kueue is done (True) or after `max_seconds` (False)."""
-        self._started_at = self._changed_at = time.monotonic()
+        self._changed_at = time.monotonic()
         context = ssl.create_default_context(cafile=str(self.plane.certificate))
         headers = {"Authorization": f"Bearer {self.plane.token}"}
         connector = aiohttp.TCPConnector(ssl=context, limit=32)
@@ -151,10 +139,8 @@ class JobSimulator:
             version = await self._list(session)
             watch = asyncio.create_task(self._follow(session, version))
             try:
-                return await self._until_done(session, watch, end=self._started_at + max_seconds)
+                return await self._until_done(session, watch, end=time.monotonic() + max_seconds)
             finally:
-                for handle in self._ends.values():
-                    handle.cancel()
                 for task in (watch, *self._tasks):
                     task.cancel()
                 await asyncio.gather(watch, *self._tasks, return_exceptions=True)
@@ -162,7 +148,6 @@ class JobSimulator:
     async def _until_done(
         self, session: aiohttp.ClientSession, watch: asyncio.Task[None], *, end: float
     ) -> bool:
-        next_message = self._started_at + _PROGRESS_SECONDS
         while (now := time.monotonic()) < end:
             if watch.done():
                 watch.result()
@@ -171,10 +156,6 @@ class JobSimulator:
                 return True
             if self._should_probe(now):
                 await self._probe(session)
-            if now > next_message:
-                next_message = now + _PROGRESS_SECONDS
-                decided = sum(map(_is_decided, self.workloads.values()))
-                self.progress(f"{decided} of {len(self.workloads)} Workloads decided")
             await asyncio.sleep(0.2)
         return False
 
@@ -188,7 +169,7 @@ class JobSimulator:
         }
 
     def _is_done(self, now: float) -> bool:
-        if self._ends or self._tasks:
+        if self._tasks:
             return False
         took, quiet = self._probes.response_time(self._changed_at), now - self._changed_at
         if took is None or quiet <= max(_SETTLE_SECONDS, _SETTLE_ANSWERS * took):
@@ -196,7 +177,7 @@ class JobSimulator:
         return quiet > max(_QUIET_SECONDS, _QUIET_ANSWERS * took) or not self._undecided()
 
     def _should_probe(self, now: float) -> bool:
-        is_quiet = now - self._changed_at > _PROBE_SECONDS and not (self._ends or self._tasks)
+        is_quiet = now - self._changed_at > _PROBE_SECONDS and not self._tasks
         return is_quiet and not self._probes.is_open and self._probes.sent <= self._changed_at
 
     async def _probe(self, session: aiohttp.ClientSession) -> None:
@@ -259,32 +240,8 @@ class JobSimulator:
         by, how = parse_preemptor(workload)
         if how:
             self.preempted.setdefault(uid, (by, how))
-        if is_true(workload, "QuotaReserved"):
-            if is_true(workload, "Evicted"):
-                self._do(self._release(session, workload))
-            elif uid not in self.ran or uid in self.preempted:
-                self.admitted.setdefault(uid, time.monotonic() - self._started_at)
-            self._schedule_end(session, uid, workload)
-
-    def _schedule_end(self, session: aiohttp.ClientSession, uid: str, workload: Mapping[str, Any]) -> None:
-        if (
-            self.clock is None
-            or uid in self._ends
-            or is_true(workload, "Finished")
-            or is_true(workload, "Evicted")
-        ):
-            return
-        ran = 0.0 if uid in self.preempted else self.ran.get(uid, 0.0)
-        length = self.clock.remaining(workload["metadata"]["namespace"], ran)
-        if length is None:
-            return
-        self._ends[uid] = asyncio.get_running_loop().call_later(length, self._finish, session, uid)
-
-    def _finish(self, session: aiohttp.ClientSession, uid: str) -> None:
-        del self._ends[uid]
-        workload = self.workloads[uid]
-        if is_true(workload, "QuotaReserved") and not is_true(workload, "Evicted"):
-            self._do(self._end(session, workload))
+        if is_true(workload, "QuotaReserved") and is_true(workload, "Evicted"):
+            self._do(self._release(session, workload))
 
     def _do(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -293,8 +250,6 @@ class JobSimulator:
 
     async def _release(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
         """Release the quota, as every job integration of Kueue does once an evicted job's pods are gone."""
-        if (handle := self._ends.pop(workload["metadata"]["uid"], None)) is not None:
-            handle.cancel()
         gone = {
             "status": "False",
             "reason": "Pending",
@@ -305,12 +260,6 @@ class JobSimulator:
             changes["Admitted"] = {"status": "False", "reason": "NoReservation", "message": "No quota."}
         await self._patch(
             session, workload, {"admission": None, "conditions": _merge_conditions(workload, changes)}
-        )
-
-    async def _end(self, session: aiohttp.ClientSession, workload: Mapping[str, Any]) -> None:
-        finished = {"status": "True", "reason": "Succeeded", "message": "Its duration is over."}
-        await self._patch(
-            session, workload, {"conditions": _merge_conditions(workload, {"Finished": finished})}
         )
 
     async def _patch(

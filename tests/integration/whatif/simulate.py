@@ -1,4 +1,6 @@
-"""Simulates one side on a control plane of its own: from an empty etcd to Kueue's decisions."""
+"""The real Kueue on a control plane of its own, from an empty etcd to its decisions: what the player of
+`muster what-if` is checked against (docs/decisions/006).
+"""
 
 import asyncio
 import base64
@@ -8,35 +10,44 @@ import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from muster.live.fields import find_condition, is_true, items, number, text, texts
-from muster.live.snapshot import State, Workload
+from muster.live.fields import find_condition, is_true, items, mapping, number, text, texts
+from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_amount
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.names import KUEUE_API_VERSION
-from muster.model.quantities import many
-from muster.preview.whatif import both, job_simulator
-from muster.preview.whatif.both import ManifestBatch
-from muster.preview.whatif.job_simulator import JobSimulator, has_reason
-from muster.preview.whatif.scenario import (
-    Decision,
-    Outcome,
-    Progress,
-    Scenario,
-    WhatIfError,
-    WorkloadState,
-    to_state,
-)
+from muster.model.stack import Stack
+from muster.preview.whatif.kueue import queue_objects
+from muster.preview.whatif.scenario import Decision, Outcome, Scenario, WorkloadState
+from muster.render.kueue import deciding_config
 from muster.render.manifest import Manifest
 from muster.replay import stored
+from tests.integration.whatif import job_simulator
+from tests.integration.whatif.job_simulator import JobSimulator, has_reason
+
+_PATHS: Final = {
+    "Namespace": "/api/v1/namespaces",
+    "Topology": f"/apis/{names.KUEUE_API_VERSION}/topologies",
+    "ResourceFlavor": f"/apis/{names.KUEUE_API_VERSION}/resourceflavors",
+    "WorkloadPriorityClass": f"/apis/{names.KUEUE_API_VERSION}/workloadpriorityclasses",
+    "Cohort": f"/apis/{names.KUEUE_API_VERSION}/cohorts",
+    "ClusterQueue": f"/apis/{names.KUEUE_API_VERSION}/clusterqueues",
+    "LocalQueue": f"/apis/{names.KUEUE_API_VERSION}/namespaces/{{namespace}}/localqueues",
+}
+
+
+def path_of(manifest: Manifest) -> str:
+    """Where an object is created."""
+    return _PATHS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
+
 
 # What Kueue may write on the temporary control plane: only what its decisions depend on.
 # All other writes are refused, which saves time. Written for Kueue 0.19.2; docs/decisions/006 explains why no
@@ -177,13 +188,12 @@ class ExpectedUsage:
     reserving: int
 
 
-def expected_usage(batches: Iterable[ManifestBatch], holding: Iterable[Workload]) -> ExpectedUsage:
+def expected_usage(objects: Sequence[Manifest], holding: Iterable[Workload]) -> ExpectedUsage:
     """The usage that these queues will report. A drained queue releases its Workloads."""
-    every = [manifest for batch in batches for _, manifest in batch]
-    queues = {_name(each) for each in every if each["kind"] == "ClusterQueue"}
+    queues = {_name(each) for each in objects if each["kind"] == "ClusterQueue"}
     drained = {
         (each["metadata"].get("namespace"), _name(each))
-        for each in every
+        for each in objects
         if each["kind"] in ("ClusterQueue", "LocalQueue") and each["spec"].get("stopPolicy") == _DRAINED
     }
     kept = [
@@ -229,78 +239,36 @@ def _name(manifest: Manifest) -> str:
 _AT_ONCE: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TemporaryCluster:
-    """The real Kueue on a control plane of its own, for each side. Durations are compressed there."""
-
-    programs: Programs
-
-    def is_parallel(self, scenario: Scenario) -> bool:
-        """Time is compressed, so every second that Kueue takes counts as many: one side at a time has the
-        machine.
-        """
-        return scenario.clock is None
-
-    def simulate(
-        self,
-        batches: Sequence[both.ManifestBatch],
-        config: Mapping[str, Any],
-        scenario: Scenario,
-        *,
-        progress: Progress,
-    ) -> Outcome:
-        """What Kueue with this configuration decides about the snapshot's Workloads, with the queues in
-        `batches`.
-        """
-        with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
-            return _simulate(
-                batches, config, scenario, folder=Path(folder), programs=self.programs, progress=progress
-            )
-
-
-def _simulate(
-    batches: Sequence[both.ManifestBatch],
-    config: Mapping[str, Any],
-    scenario: Scenario,
-    *,
-    folder: Path,
-    programs: Programs,
-    progress: Progress,
-) -> Outcome:
+def simulate(stack: Stack, scenario: Scenario, programs: Programs, *, max_seconds: float = 600.0) -> Outcome:
+    """What Kueue decides about the snapshot's Workloads, with the queues of a stack."""
     started = time.monotonic()
-    batches = [*batches, *job_simulator.manifest_batches()]
-    with envtest.control_plane(folder, programs) as plane:
+    objects, config = [*queue_objects(stack), *job_simulator.probe_objects()], deciding_config(stack)
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder,
+        envtest.control_plane(Path(folder), programs) as plane,
+    ):
         define(plane, programs)
-        progress("queues")
-        asyncio.run(_load(plane, batches, scenario.holding))
-        progress(many(len(scenario.snapshot.workloads), "Workload"))
+        asyncio.run(_load(plane, objects, scenario.holding))
         grant(plane, usage_counts="admissionFairSharing" in config)
         with envtest.kueue(plane, programs, config=config, user=USER):
-            if wait_for_usage_sync(plane, expected_usage(batches, scenario.holding)):
+            if wait_for_usage_sync(plane, expected_usage(objects, scenario.holding)):
                 stop_counting(plane)
             asyncio.run(_put(plane, scenario.waiting))
-            simulator = JobSimulator(
-                plane,
-                clock=scenario.clock,
-                ran={stored.uid(each.namespace, each.name): scenario.ran(each) for each in scenario.holding},
-                equivalence=scenario.equivalence_keys(),
-                progress=progress,
-            )
-            is_settled = asyncio.run(simulator.run(max_seconds=scenario.max_seconds))
+            simulator = JobSimulator(plane, equivalence=scenario.equivalence_keys())
+            is_settled = asyncio.run(simulator.run(max_seconds=max_seconds))
     return _outcome(scenario, simulator, is_settled=is_settled, seconds=time.monotonic() - started)
 
 
-async def _load(
-    plane: ControlPlane, batches: Iterable[both.ManifestBatch], workloads: Iterable[Workload]
-) -> None:
+async def _load(plane: ControlPlane, objects: Iterable[Manifest], workloads: Iterable[Workload]) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)
     headers = {"Authorization": f"Bearer {plane.token}"}
     async with aiohttp.ClientSession(
         plane.url, connector=connector, headers=headers, timeout=_SECONDS
     ) as session:
-        for batch in batches:
-            await asyncio.gather(*(_create(session, path, manifest) for path, manifest in batch))
+        # Each kind after those that it refers to.
+        for _, batch in groupby(objects, key=lambda each: each["kind"]):
+            await asyncio.gather(*(_create(session, manifest) for manifest in batch))
     await _put(plane, workloads)
 
 
@@ -308,11 +276,11 @@ async def _put(plane: ControlPlane, workloads: Iterable[Workload]) -> None:
     await put(plane.etcd, ((stored.key(each), stored.value(each)) for each in workloads))
 
 
-async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:
-    async with session.post(path, params={"fieldValidation": "Strict"}, json=manifest) as answer:
+async def _create(session: aiohttp.ClientSession, manifest: Manifest) -> None:
+    async with session.post(path_of(manifest), params={"fieldValidation": "Strict"}, json=manifest) as answer:
         if answer.status not in (201, 409):  # namespace `default` exists already
             reason = (await answer.json()).get("message", answer.reason)
-            raise WhatIfError(
+            raise AssertionError(
                 f"The API server refused {manifest['kind']} {manifest['metadata']['name']}: {reason}"
             )
 
@@ -321,9 +289,7 @@ def _outcome(scenario: Scenario, simulator: JobSimulator, *, is_settled: bool, s
     known = {stored.uid(each.namespace, each.name): each for each in scenario.snapshot.workloads}
     reasons = simulator.reasons
     decisions = {
-        uid: _decision(simulator, scenario, uid, known, reasons)
-        for uid in known
-        if uid in simulator.workloads
+        uid: _decision(simulator, uid, known, reasons) for uid in known if uid in simulator.workloads
     }
     return Outcome(
         decisions={each.label: each for each in decisions.values()},
@@ -333,9 +299,17 @@ def _outcome(scenario: Scenario, simulator: JobSimulator, *, is_settled: bool, s
     )
 
 
+def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> WorkloadState:
+    """The state of a stored Workload at the end."""
+    if is_true(workload, "QuotaReserved"):
+        return WorkloadState.RUNNING if was_running and not was_preempted else WorkloadState.ADMITTED
+    return (
+        WorkloadState.INACTIVE if mapping(workload, "spec").get("active") is False else WorkloadState.PENDING
+    )
+
+
 def _decision(
     simulator: JobSimulator,
-    scenario: Scenario,
     uid: str,
     known: dict[str, Workload],
     reasons: Mapping[Hashable, str],
@@ -343,9 +317,6 @@ def _decision(
     workload, before = simulator.workloads[uid], known[uid]
     by, how = simulator.preempted.get(uid, ("", ""))
     found = to_state(workload, was_running=before.is_holding, was_preempted=bool(how))
-    waited = None
-    if scenario.clock is not None and uid in simulator.admitted and before.state is State.PENDING:
-        waited = simulator.admitted[uid] * scenario.clock.compression
     return Decision(
         namespace=before.namespace,
         name=before.name,
@@ -353,7 +324,6 @@ def _decision(
         why=_why(simulator, uid, reasons) if found is WorkloadState.PENDING else "",
         preemptor=f"{known[by].namespace}/{known[by].name}" if by in known else "",
         how=how,
-        waited=waited,
     )
 
 

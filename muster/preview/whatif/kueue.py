@@ -1,63 +1,92 @@
-"""Simulates one side in the player: Kueue's own scheduler without a control plane, in logical time.
+"""What-if for stacks that Kueue schedules: Kueue's own scheduler decides about both sides, in logical time.
 
-Responsible for how a snapshot becomes jobs of the player, and its runs become decisions.
+First the objects that it decides by. Then how a snapshot becomes jobs of the player, and its runs decisions.
 """
 
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from muster.live.fields import text
 from muster.live.snapshot import State, Workload
 from muster.model import names
-from muster.model.quantities import many
-from muster.preview.whatif import both
-from muster.preview.whatif.scenario import Decision, Outcome, Progress, Scenario, WorkloadState
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.preview.whatif.scenario import Decision, Outcome, Scenario, WorkloadState
+from muster.render import kueue
 from muster.render.manifest import Manifest
 from muster.replay import stored
 from muster.replay.player import Entry, Playback, PlayedRun, PlayerPool, UnplayableError, World, play
 
+# In the order in which they refer to each other.
+_KINDS: Final = (
+    "Namespace",
+    "Topology",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+)
 # With 1,000 queues and 10,000 Workloads, 128 MiB mean three times the CPU time.
 _MEMORY: Final = 512
 _STOPS: Final = ("ClusterQueue", "LocalQueue")
 
 
-@dataclass(frozen=True, slots=True)
-class Player:
-    """Kueue in a process of its own. `program`: what `ensure_player` returned. `pool`: plays both sides. Its
-    block kills what plays when it is left by an error, or by Ctrl-C.
+def queue_objects(stack: Stack) -> list[Manifest]:
+    """The objects of a stack that Kueue decides by. Admission checks are left out and count as Ready, because
+    whether a cloud has capacity cannot be known.
     """
+    every = (_without_checks(each) for each in _manifests(stack) if each["kind"] in _KINDS)
+    return sorted(every, key=lambda each: _KINDS.index(each["kind"]))
 
-    program: Path
-    pool: PlayerPool = field(default_factory=partial(PlayerPool, 2))
 
-    def is_parallel(self, _: Scenario) -> bool:
-        return True
+def _manifests(stack: Stack) -> Iterator[Manifest]:
+    yield from kueue.flavors(stack)
+    yield from kueue.priority_classes(stack)
+    created = set()
+    for teams in kueue.by_department(stack).values():
+        for objects in teams.values():
+            created |= {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+            yield from objects
+    for _, team in stack.teams():
+        yield from (_existing(name, team) for name in team.namespaces if name not in created)
 
-    def simulate(
-        self,
-        batches: Sequence[both.ManifestBatch],
-        config: Mapping[str, Any],
-        scenario: Scenario,
-        *,
-        progress: Progress,
-    ) -> Outcome:
-        """UnplayableError where Kueue on a control plane would decide otherwise."""
-        started = time.monotonic()
-        objects = [manifest for batch in batches for _, manifest in batch]
-        _refuse_drained(objects)
-        progress(many(len(scenario.snapshot.workloads), "Workload"))
-        world = World(objects=objects, config=config, memory=_MEMORY)
-        played = self.pool.submit(play, world, _entries(scenario), program=self.program).result()
-        return Outcome(
-            decisions=_decisions(scenario, played, queues=_queues(objects)),
-            used=_used(scenario, played),
-            is_settled=True,
-            seconds=time.monotonic() - started,
-        )
+
+def _existing(namespace: str, team: Team) -> Manifest:
+    """A namespace that the stack does not create. Its labels are those that the team's queue asks for."""
+    selector = team.kueue.namespace_selector
+    labels = dict(selector.match_labels) if selector else {}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+
+
+def _without_checks(manifest: Manifest) -> Manifest:
+    if manifest["kind"] != "ClusterQueue":
+        return manifest
+    spec = {key: value for key, value in manifest["spec"].items() if key != "admissionChecksStrategy"}
+    return {**manifest, "spec": spec}
+
+
+def simulate_both(base: Stack, head: Stack, scenario: Scenario, *, program: Path) -> tuple[Outcome, Outcome]:
+    """The outcomes of both. UnplayableError where Kueue on an API server would decide otherwise."""
+    with PlayerPool(2) as pool:
+        before, after = (pool.submit(_simulate, each, scenario, program=program) for each in (base, head))
+        return before.result(), after.result()
+
+
+def _simulate(stack: Stack, scenario: Scenario, *, program: Path) -> Outcome:
+    started = time.monotonic()
+    objects = queue_objects(stack)
+    _refuse_drained(objects)
+    world = World(objects=objects, config=kueue.deciding_config(stack), memory=_MEMORY)
+    played = play(world, _entries(scenario), program=program)
+    return Outcome(
+        decisions=_decisions(scenario, played, queues=_queues(objects)),
+        used=_used(scenario, played),
+        is_settled=True,
+        seconds=time.monotonic() - started,
+    )
 
 
 def _refuse_drained(objects: Sequence[Manifest]) -> None:
@@ -81,7 +110,7 @@ def _entries(scenario: Scenario) -> Iterator[Entry]:
 
 
 def _seconds(scenario: Scenario, workload: Workload) -> int | None:
-    found = None if scenario.clock is None else scenario.clock.seconds(workload.namespace)
+    found = scenario.seconds(workload.namespace)
     return None if found is None else round(found)
 
 
@@ -122,7 +151,7 @@ def _decision(scenario: Scenario, before: Workload, runs: Sequence[PlayedRun], *
     state = _state(before, runs)
     preemption = next((run for run in runs if run.is_evicted and run.reason), None)
     waited = None
-    if scenario.clock is not None and runs and before.state is State.PENDING:
+    if scenario.durations and runs and before.state is State.PENDING:
         waited = float(runs[0].start - int(scenario.snapshot.taken.timestamp()))
     return Decision(
         namespace=before.namespace,
