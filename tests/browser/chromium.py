@@ -9,7 +9,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-from muster.local import packages
+from muster.local import preflight
 from muster.local.build.versions import Package
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -31,7 +31,7 @@ def chromium() -> Iterator[Browser]:
 def _program() -> str:
     found = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if found is None:
-        packages.install([Package(name="chromium", command="chromium", floor="")])
+        preflight.install([Package(name="chromium", command="chromium", floor="")])
         found = shutil.which("chromium")
     assert found is not None
     return found

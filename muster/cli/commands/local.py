@@ -18,7 +18,7 @@ from muster.cli.output import put_json
 from muster.errors import ExitCode, MusterError
 from muster.local import preflight
 from muster.local.build.cache import cache_root
-from muster.local.cluster import health, network_policies, teardown
+from muster.local.cluster import control, network_policies
 from muster.local.cluster.local_cluster import existing, named
 from muster.local.cluster.settings import environment
 
@@ -35,7 +35,7 @@ def local_down(name: str) -> None:
     if found is None and not cluster.run.exists() and not cluster.state.exists():
         click.echo(f"there is no local cluster {name}")
         return
-    teardown.down(cluster, record)
+    control.down(cluster, record)
     click.echo(f"local cluster {cluster.name} is gone; the cache is kept in {cache_root()}")
 
 
@@ -55,16 +55,16 @@ def local_status(name: str, *, as_json: bool) -> ExitCode:
     A note names what this machine lacks, such as a kernel that can enforce NetworkPolicies.
     """
     found = existing(name)
-    report = health.examine(name, kubectl(found[0]) if found else None)
+    report = control.examine(name, kubectl(found[0]) if found else None)
     if as_json:
         put_json(asdict(report))
     else:
         _print(report)
-    codes = {health.State.HEALTHY: ExitCode.DONE, health.State.ABSENT: ExitCode.OUTSIDE}
+    codes = {control.State.HEALTHY: ExitCode.DONE, control.State.ABSENT: ExitCode.OUTSIDE}
     return codes.get(report.state, ExitCode.FOUND)
 
 
-def _print(report: health.Report) -> None:
+def _print(report: control.Report) -> None:
     click.echo(f"local cluster {report.name}: {report.state}" + (f"  {report.api}" if report.api else ""))
     for name, unit in sorted(report.units.items()):
         running = f"{unit['seconds']:.0f} s" if unit["pid"] else "down"

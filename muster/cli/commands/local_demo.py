@@ -23,9 +23,9 @@ from muster.cli.options import (
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.local.demo.cluster import Cluster
+from muster.local.demo.events import Screen
 from muster.local.demo.follower import Follower, StoryError
 from muster.local.demo.scenarios import STORIES, VICTIMS, Images
-from muster.local.demo.screen import Screen
 from muster.local.demo.tour import tour
 from muster.local.karpenter import Autoscaler
 from muster.local.quantities import seconds

@@ -12,7 +12,7 @@ from muster.cli.output import is_quiet
 from muster.errors import ExitCode, MusterError
 from muster.local import kai, karpenter, preflight
 from muster.local.build import everything
-from muster.local.cluster import boot, health, teardown
+from muster.local.cluster import boot, control
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
@@ -69,7 +69,7 @@ def local_up(
     either take minutes to compile the first time.
     """
     found = existing(name)
-    if found is not None and teardown.is_alive(found[1]):
+    if found is not None and control.is_alive(found[1]):
         _already_up(found[0], scheduler, autoscaler)
         return
     by_karpenter = autoscaler is Autoscaler.KARPENTER
@@ -94,7 +94,7 @@ def local_up(
     cloud = boot.Cloud(pools=offered, autoscaler=autoscaler, clock_scale=clock_scale)
     cluster = boot.up(name, artifacts, step=step, cloud=cloud, scheduler=scheduler)
     click.echo(f"  {time.monotonic() - begun:5.1f} s  ready: {cluster.api_url}")
-    for note in health.notes(cluster):
+    for note in control.notes(cluster):
         click.echo(f"  note: {note}")
 
 
@@ -118,7 +118,7 @@ def _refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
 
 
 def _already_up(cluster: LocalCluster, scheduler: Scheduler, autoscaler: Autoscaler) -> None:
-    report = health.examine(cluster.name, kubectl(cluster))
+    report = control.examine(cluster.name, kubectl(cluster))
     where = f"local cluster {cluster.name}"
     for option, wanted, runs in (
         ("scheduler", scheduler, Scheduler.KAI if kai.SHARD_RUNNER in report.units else Scheduler.KUEUE),
@@ -131,6 +131,6 @@ def _already_up(cluster: LocalCluster, scheduler: Scheduler, autoscaler: Autosca
         if runs is not wanted:
             fix = f"use --{option} {runs}, or muster local down first"
             raise LocalClusterError(where, f"is up with {option} {runs}", fix=fix)
-    if report.state is not health.State.HEALTHY:
+    if report.state is not control.State.HEALTHY:
         raise LocalClusterError(where, "; ".join(report.faults), fix="muster local down, then up")
     click.echo(f"local cluster {cluster.name} is up: {cluster.api_url}")

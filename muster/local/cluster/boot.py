@@ -16,20 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.local import karpenter
 from muster.local.build.cache import cache_root
 from muster.local.build.store import Artifacts
-from muster.local.cluster import (
-    certificates,
-    control,
-    kai,
-    karpenter,
-    network,
-    network_policies,
-    node,
-    readiness_gates,
-    teardown,
-    units,
-)
+from muster.local.cluster import certificates, control, kai, network, network_policies, node, units
 from muster.local.cluster.certificates import Authority
 from muster.local.cluster.local_cluster import (
     API_PORT,
@@ -43,15 +33,17 @@ from muster.local.cluster.local_cluster import (
 from muster.local.cluster.network import Kubectl
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
-from muster.local.cluster.units import Unit
+from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.errors import LocalClusterError
 from muster.local.kai import PROGRAMS as KAI_PROGRAMS
-from muster.local.karpenter import PROGRAM as KARPENTER
 from muster.local.karpenter import Autoscaler
+from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
+from muster.local.simulated_cloud import offering
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.whole_file import write_whole
 
 Step = Callable[[str], None]
 
@@ -67,6 +59,7 @@ _USERS: Final = {
     "kwok": ("kwok", ("system:masters",)),
 }
 _LOOPBACK_API: Final = f"https://127.0.0.1:{API_PORT}"
+_KARPENTER_PORT: Final = 10280  # of its metrics; the next one is its health's
 _API_PATIENCE: Final = 90
 _NODE_PATIENCE: Final = 60
 
@@ -98,7 +91,7 @@ def up(
         _boot(cluster, artifacts, step=step, cloud=cloud, has_kai=scheduler is Scheduler.KAI)
     except BaseException:
         _keep_logs(cluster)
-        teardown.down(cluster, Record.read(cluster.record))
+        control.down(cluster, Record.read(cluster.record))
         raise
     return cluster
 
@@ -119,8 +112,8 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     ]
     if cloud.has_karpenter:
         path = cluster.run / "karpenter.kubeconfig"
-        _issue_kubeconfig(path, cluster, pki.cluster, user=KARPENTER, groups=("system:masters",))
-        supervised.append(karpenter.unit(cluster, path, artifacts.programs[KARPENTER]))
+        _issue_kubeconfig(path, cluster, pki.cluster, user=karpenter.PROGRAM, groups=("system:masters",))
+        supervised.append(_karpenter_unit(cluster, path, artifacts.programs[karpenter.PROGRAM]))
     kai_kubeconfigs = {program: cluster.run / f"{program}.kubeconfig" for program in KAI_PROGRAMS}
     if has_kai:
         operator = cluster.run / "kai-operator.kubeconfig"
@@ -128,20 +121,21 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
         supervised += kai.units(cluster, artifacts, kai_kubeconfigs, operator=operator, authority=pki.cluster)
     record = _start(cluster, supervised, artifacts)
     step("API server")
-    readiness_gates.await_api(
+    units.await_api(
         cluster.address,
         cluster.pki / "ca.crt",
         seconds=_API_PATIENCE,
-        alive=lambda: teardown.is_alive(record),
+        alive=lambda: control.is_alive(record),
     )
     kubectl = Kubectl(cluster, programs["kubectl"])
     kubectl.apply(network_policies.objects())
     _issue_kubeconfig(policies_kubeconfig, cluster, pki.cluster, user=network_policies.USER)
     if cloud.has_karpenter:
-        karpenter.define(kubectl, artifacts)
+        kubectl.define(*(artifacts.assets[asset] for asset in karpenter.CRDS))
     kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
     if cloud.has_karpenter:
-        karpenter.offer(cluster, cloud.pools)
+        sold = cloud_of_karpenter.instance_types(offering.read(cloud.pools))
+        write_whole(_instance_types(cluster), karpenter.catalogue(sold).encode())
     kubectl.apply(network.coredns_objects(artifacts.images["coredns"].reference))
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
     _issue_token(autoscaler_kubeconfig, kubectl, pki.cluster, account=account)
@@ -177,10 +171,10 @@ def _start(cluster: LocalCluster, supervised: list[Unit], artifacts: Artifacts) 
     ]
     waiter = node.spawn(cluster, argv, log=cluster.logs / "supervisor.log")
     init_pid = _init_of(waiter.pid)
-    start_time = teardown.started(init_pid)
+    start_time = control.started(init_pid)
     if start_time is None:
         raise LocalClusterError("supervisor", "ended at once", fix=f"see {cluster.logs / 'supervisor.log'}")
-    record = Record(cluster.index, init_pid, start_time, teardown.boot_id())
+    record = Record(cluster.index, init_pid, start_time, control.boot_id())
     record.write(cluster.record)
     network.plug_in(cluster, init_pid)
     return record
@@ -259,9 +253,9 @@ def _make_directories(cluster: LocalCluster) -> None:
 def _clear_stale(cluster: LocalCluster) -> None:
     """What a reboot or a crash of `up` left of a local cluster of this name; a living one is refused."""
     found = existing(cluster.name)
-    if found is not None and teardown.is_alive(found[1]):
+    if found is not None and control.is_alive(found[1]):
         raise LocalClusterError(f"local cluster {cluster.name}", "is up already", fix="muster local status")
-    teardown.down(cluster, None)
+    control.down(cluster, None)
 
 
 def _index() -> int:
@@ -285,3 +279,23 @@ def _keep_logs(cluster: LocalCluster) -> None:
     if cluster.logs.is_dir() and os.access(cluster.logs, os.R_OK):
         shutil.copytree(cluster.logs, kept)
         print(f"logs of the failed local cluster: {kept}", file=sys.stderr)
+
+
+def _karpenter_unit(cluster: LocalCluster, kubeconfig: Path, program: Path) -> Unit:
+    """It starts when what is sold is written. Its settings are in the simulated cloud's namespace, because that
+    writes the stock.
+    """
+    types = _instance_types(cluster)
+    options = karpenter.flags(
+        types_file=str(types), metrics_port=_KARPENTER_PORT, health_port=_KARPENTER_PORT + 1
+    )
+    return Unit(
+        karpenter.PROGRAM,
+        (str(program), *options),
+        after=ReadinessGate(file=types, api_ready=True),
+        environment=karpenter.environment(str(kubeconfig), autoscaler_names.NAMESPACE),
+    )
+
+
+def _instance_types(cluster: LocalCluster) -> Path:
+    return cluster.run / "instance-types.json"

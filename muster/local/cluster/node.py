@@ -23,7 +23,7 @@ from muster.paths import IMPORT_ROOT
 # The namespaces that a local cluster runs in, and which of the host's files it sees.
 # A local cluster is one tree of processes in a network, mount and process namespace of its own. Killing the
 # tree's init ends everything: the kernel ends the processes, then removes mounts, links and firewall rules
-# with the namespaces. teardown.py removes what can outlive them: control groups and files.
+# with the namespaces. control.py removes what can outlive them: control groups and files.
 
 # Host directories that container runtimes write to by habit: a local cluster gets empty ones of its own.
 _PRIVATE: Final = (Path("/run"), Path("/var/lib"), Path("/var/log"))

@@ -29,11 +29,11 @@ from typing import Any, Final
 from muster.local.build import store
 from muster.local.build.cache import cache_root
 from muster.local.build.everything import RAY_STORE, SYSTEM_STORE
-from muster.local.cluster import certificates, control, network, network_policies, node, readiness_gates
+from muster.local.cluster import certificates, control, network, network_policies, node
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster, named
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
-from muster.local.cluster.units import Unit
+from muster.local.cluster.units import ReadinessGates, Unit
 from muster.local.errors import LocalClusterError
 
 _nodes_log = logging.getLogger("nodes")
@@ -173,7 +173,7 @@ class Supervisor:
         self._nodes: dict[str, tuple[NodeSpec, int]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._failures: list[str] = []
-        self._gates = readiness_gates.ReadinessGates(cluster)
+        self._gates = ReadinessGates(cluster)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()

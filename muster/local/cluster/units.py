@@ -1,20 +1,25 @@
 """The processes of a local cluster's control plane: which program, which flags, after what.
 
-Pure: computes command lines from a local cluster and its programs. The supervisor runs them.
+Computes command lines from a local cluster and its programs, which the supervisor runs. What a process waits
+for before it starts is a readiness gate: a port, a file, a ready API server.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from muster.local.cluster import network_policies as policies
 from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
-from muster.local.kwok import ALL_STAGES
-from muster.local.kwok import flags as kwok_flags
+from muster.local.errors import LocalClusterError
+from muster.local.simulated_cloud.names import KWOK_ANNOTATION
 from muster.paths import IMPORT_ROOT
 
 if TYPE_CHECKING:  # `muster image` comes by here, without the extra that has cryptography
@@ -192,4 +197,85 @@ def _proxy(cluster: LocalCluster, program: str, kubeconfig: Path) -> tuple[str, 
         "--conntrack-max-per-core=0",
         "--conntrack-tcp-timeout-established=0",
         "--conntrack-tcp-timeout-close-wait=0",
+    )
+
+
+_PAUSE: Final = 0.05
+_API_PAUSE: Final = 0.2
+
+
+class ReadinessGates:
+    """The gates of one local cluster, seen from inside its network namespace."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+
+    async def passed(self, gate: ReadinessGate) -> None:
+        if gate.port is not None:
+            while not await _listens(gate.port):
+                await asyncio.sleep(_PAUSE)
+        if gate.file is not None:
+            while not gate.file.exists():
+                await asyncio.sleep(_PAUSE)
+        if gate.api_ready:
+            while not await asyncio.to_thread(api_ready, "127.0.0.1", self._cluster.pki / "ca.crt"):
+                await asyncio.sleep(_API_PAUSE)
+
+
+def await_api(address: str, authority: Path, *, seconds: float, alive: Callable[[], bool]) -> None:
+    """Return once the API server at that address is ready; raise when the local cluster dies first."""
+    deadline = time.monotonic() + seconds
+    while not api_ready(address, authority):
+        if not alive():
+            raise LocalClusterError(
+                "supervisor", "ended before the API server was ready", fix="see the log of supervisor"
+            )
+        if time.monotonic() > deadline:
+            raise LocalClusterError(
+                "API server", f"is not ready after {seconds:.0f} s", fix="see the log of kube-apiserver"
+            )
+        time.sleep(_API_PAUSE)
+
+
+def api_ready(address: str, authority: Path) -> bool:
+    context = ssl.create_default_context(cafile=str(authority))
+    connection = HTTPSConnection(address, API_PORT, timeout=2, context=context)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+STAGES: Final = "kwok-stages"
+"""The asset that holds the files of KWOK's stages."""
+ALL_STAGES: Final = ("node/fast", "node/heartbeat", "pod/fast")
+# Pods run until someone ends them: `pod-complete` would end those of a Job at once.
+ENDLESS_STAGES: Final = (
+    *("node/fast/node-initialize.yaml", "node/heartbeat/node-heartbeat.yaml"),
+    *("pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml"),
+)
+
+
+def kwok_flags(kubeconfig: Path, stages: Path, parts: Iterable[str], *, port: int) -> tuple[str, ...]:
+    """For nodes that have the annotation, and no others. `parts`: files or folders of the asset `stages`."""
+    return (
+        f"--kubeconfig={kubeconfig}",
+        *(f"--config={stages / part}" for part in parts),
+        "--manage-all-nodes=false",
+        f"--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}=fake",
+        "--node-ip=10.0.0.1",
+        f"--server-address=127.0.0.1:{port}",
+        "--enable-crds=",
     )

@@ -23,6 +23,7 @@ from muster.local.demo.events import (
     POOL,
     Event,
     Mood,
+    Screen,
     Snapshot,
     condition,
     events_of,
@@ -31,7 +32,6 @@ from muster.local.demo.events import (
     name_of,
     pods_of,
 )
-from muster.local.demo.screen import Screen
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.script import XID_CONDITION

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from muster.local import kwok as kwok_program
+from muster.local.cluster import units
 from muster.local.envtest.control_plane import ControlPlane
 from muster.local.envtest.process import Process, Programs, free_port
 from muster.local.karpenter import (
@@ -76,10 +76,10 @@ def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
 @contextmanager
 def kwok(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
     """Keep every annotated node alive until the block ends."""
-    options = kwok_program.flags(
+    options = units.kwok_flags(
         plane.kubeconfig(),
-        programs.assets[kwok_program.STAGES],
-        kwok_program.ENDLESS_STAGES,
+        programs.assets[units.STAGES],
+        units.ENDLESS_STAGES,
         port=free_port(),
     )
     process = Process("kwok", [programs.program("kwok"), *options], log=plane.folder / "kwok.log")

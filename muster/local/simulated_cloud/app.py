@@ -23,7 +23,6 @@ from muster.local.simulated_cloud import (
     offering,
     ondemand,
     queued,
-    reclaim,
 )
 from muster.local.simulated_cloud.actions import Action, RecordHit
 from muster.local.simulated_cloud.api import (
@@ -86,7 +85,7 @@ def decide(
     ondemand.serve(inventory)
     for node in list(inventory.nodes.values()):
         if node.vm is not None:
-            reclaim.serve(inventory, node)
+            ondemand.reclaim(inventory, node)
     return [*(RecordHit(fault, uid) for fault, uid in inventory.faults.new_hits), *inventory.actions]
 
 

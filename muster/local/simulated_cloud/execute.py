@@ -17,7 +17,7 @@ import aiohttp
 import yaml
 
 from muster.local import karpenter
-from muster.local.simulated_cloud import names, rendering
+from muster.local.simulated_cloud import actions, names
 from muster.local.simulated_cloud.actions import (
     Action,
     AdvertiseGpus,
@@ -177,7 +177,7 @@ class Executor:
     async def _set_status(self, action: SetStatus) -> None:
         request = action.request
         path = REQUESTS.path(request.name, namespace=request.namespace, sub="status")
-        answer = await self._api.call("PATCH", path, rendering.status(action), content_type=MERGE)
+        answer = await self._api.call("PATCH", path, actions.status(action), content_type=MERGE)
         self._requests.learn(answer)
         for condition in action.conditions:
             if condition not in request.conditions:
@@ -195,7 +195,7 @@ class Executor:
         if pool is None:
             return
         try:
-            answer = await self._api.call("POST", NODES.path(), rendering.node(action, pool))
+            answer = await self._api.call("POST", NODES.path(), actions.node(action, pool))
             log.info(
                 "node %s: bought from pool %s for %s", action.name, pool.name, action.owner or "waiting pods"
             )

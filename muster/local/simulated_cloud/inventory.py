@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.local.simulated_cloud import conditions, names
-from muster.local.simulated_cloud.actions import Action, CreateNode, SetStatus
+from muster.local.simulated_cloud.actions import Action, CreateNode, SetStatus, node_labels
 from muster.local.simulated_cloud.conditions import ConditionUpdate, written
 from muster.local.simulated_cloud.faults import FaultBook
 from muster.local.simulated_cloud.fit import PodShape, nodes_needed, room, take
 from muster.local.simulated_cloud.objects import Node, Pod, Request
 from muster.local.simulated_cloud.offering import Offering, Pool
-from muster.local.simulated_cloud.rendering import node_labels
 
 # Starts and stops the machines of real pools through the supervisor: one JSON line out, one back.
 

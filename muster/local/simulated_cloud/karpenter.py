@@ -24,7 +24,7 @@ from muster.local.simulated_cloud.actions import Action, ReleaseNode, SetStock, 
 from muster.local.simulated_cloud.faults import ANY_POOL, FaultBook, FaultKind
 from muster.local.simulated_cloud.objects import Node, VmState
 from muster.local.simulated_cloud.offering import Kind, Offering, OfferingError, Pool
-from muster.local.simulated_cloud.reclaim import advertise
+from muster.local.simulated_cloud.ondemand import advertise
 
 _ZONE: Final = "local"
 

@@ -1,7 +1,7 @@
 """ProvisioningRequests, nodes and pods as the autoscaler reads them.
 
 An object that cannot be parsed raises ValueError and is skipped in that decision. Writing is in
-rendering.py.
+actions.py.
 """
 
 from __future__ import annotations

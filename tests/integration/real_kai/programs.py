@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from muster.local import envtest, kai
+from muster.local.cluster.units import ALL_STAGES, kwok_flags
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.process import PROVISIONING_CRD, Process, free_port
-from muster.local.kwok import ALL_STAGES
-from muster.local.kwok import flags as kwok_flags
 from muster.model import names
 
 SWITCH: Final = "MUSTER_KAI"

@@ -12,8 +12,8 @@ import yaml
 from muster.config import load
 from muster.local.demo import follower, scenarios
 from muster.local.demo.cluster import Cluster
+from muster.local.demo.events import Screen
 from muster.local.demo.follower import Follower
-from muster.local.demo.screen import Screen
 from muster.local.simulated_cloud import names as cloud
 from muster.model.names import GANG_GATE
 from muster.model.stack import Stack

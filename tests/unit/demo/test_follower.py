@@ -9,10 +9,9 @@ import pytest
 
 from muster.cli.commands import local_demo
 from muster.local.demo import cluster, follower, scenarios
-from muster.local.demo.events import Event, Snapshot
+from muster.local.demo.events import Event, Screen, Snapshot
 from muster.local.demo.follower import Follower, StoryError
 from muster.local.demo.scenarios import Story
-from muster.local.demo.screen import Screen
 from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
 

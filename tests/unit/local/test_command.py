@@ -8,7 +8,7 @@ import pytest
 from muster.cli import main
 from muster.local import preflight
 from muster.local.build import bundle
-from muster.local.cluster import health, local_cluster, network_policies, teardown
+from muster.local.cluster import control, local_cluster, network_policies
 from muster.paths import LOCAL_POOLS
 
 
@@ -69,9 +69,9 @@ def test_up_with_another_autoscaler_than_the_cluster_that_runs_says_what_to_do(
     cluster = local_cluster.named("one", index=0)
     cluster.run.mkdir(parents=True)
     local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
-    report = health.Report("one", health.State.HEALTHY, units={"karpenter": {"pid": 7}})
-    monkeypatch.setattr(teardown, "is_alive", lambda _: True)
-    monkeypatch.setattr(health, "examine", lambda *_: report)
+    report = control.Report("one", control.State.HEALTHY, units={"karpenter": {"pid": 7}})
+    monkeypatch.setattr(control, "is_alive", lambda _: True)
+    monkeypatch.setattr(control, "examine", lambda *_: report)
     assert main(["local", "up", "--name", "one"]) == 3
     assert "is up with autoscaler karpenter" in capsys.readouterr().err
     assert main(["local", "up", "--name", "one", "--autoscaler", "karpenter"]) == 0
@@ -83,9 +83,9 @@ def test_up_with_another_scheduler_than_the_cluster_that_runs_says_what_to_do(
     cluster = local_cluster.named("one", index=0)
     cluster.run.mkdir(parents=True)
     local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
-    report = health.Report("one", health.State.HEALTHY, units={"kai-shards": {"pid": 7}})
-    monkeypatch.setattr(teardown, "is_alive", lambda _: True)
-    monkeypatch.setattr(health, "examine", lambda *_: report)
+    report = control.Report("one", control.State.HEALTHY, units={"kai-shards": {"pid": 7}})
+    monkeypatch.setattr(control, "is_alive", lambda _: True)
+    monkeypatch.setattr(control, "examine", lambda *_: report)
     assert main(["local", "up", "--name", "one"]) == 3
     assert "is up with scheduler kai" in capsys.readouterr().err
     assert main(["local", "up", "--name", "one", "--scheduler", "kai"]) == 0
@@ -109,8 +109,8 @@ def test_status_names_the_origin_of_every_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     origin = {"how": "downloaded", "version": "v1.34.4", "sha256": "0f3a" * 16, "checked": "a checksum"}
-    report = health.Report("one", health.State.HEALTHY, programs={"kubelet": origin})
-    monkeypatch.setattr(health, "examine", lambda *_: report)
+    report = control.Report("one", control.State.HEALTHY, programs={"kubelet": origin})
+    monkeypatch.setattr(control, "examine", lambda *_: report)
     assert main(["local", "status", "--name", "one"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "program kubelet" in line)
     assert line.endswith("v1.34.4 downloaded (sha256 0f3a0f3a0f3a, a checksum)")
@@ -122,8 +122,8 @@ def test_status_prints_what_the_machine_lacks_and_calls_the_cluster_healthy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note = network_policies.notice("the kernel has no queue")
-    report = health.Report("one", health.State.HEALTHY, notes=[note])
-    monkeypatch.setattr(health, "examine", lambda *_: report)
+    report = control.Report("one", control.State.HEALTHY, notes=[note])
+    monkeypatch.setattr(control, "examine", lambda *_: report)
     assert main(["local", "status", "--name", "one"]) == 0
     assert "NetworkPolicies are stored and not enforced on this machine" in capsys.readouterr().out
     assert main(["local", "status", "--name", "one", "--json"]) == 0
@@ -141,9 +141,9 @@ def test_doctor_notes_what_the_cluster_would_do_without(
 
 def test_the_origins_are_those_that_up_recorded(tmp_path: Path) -> None:
     cluster = local_cluster.LocalCluster("one", 0, run=tmp_path, state=tmp_path)
-    assert health.origins(cluster) == {}
+    assert control.origins(cluster) == {}
     cluster.artifacts.write_text(json.dumps({"origins": {"etcd": {"how": "built"}}}))
-    assert health.origins(cluster) == {"etcd": {"how": "built"}}
+    assert control.origins(cluster) == {"etcd": {"how": "built"}}
 
 
 def test_a_broken_bundle_is_a_failure_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

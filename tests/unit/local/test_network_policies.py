@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.cluster import health, network, network_policies
+from muster.local.cluster import control, network, network_policies
 from muster.render.tenancy import team as tenancy_networks
 
 JUDGED = ("--append", "MUSTER-POLICIES", "--jump", "NFQUEUE", "--queue-num", "100")
@@ -126,11 +126,11 @@ def test_looking_whether_this_machine_can_changes_nothing_on_it() -> None:
 
 
 def test_status_notes_that_policies_are_not_enforced_and_why() -> None:
-    (note,) = health.notes_of({"networkPolicies": {"enforced": False, "why": "no queue"}})
+    (note,) = control.notes_of({"networkPolicies": {"enforced": False, "why": "no queue"}})
     assert "not enforced" in note
     assert "no queue" in note
-    assert health.notes_of({"networkPolicies": {"enforced": True, "why": ""}}) == []
-    (note,) = health.notes_of({})
+    assert control.notes_of({"networkPolicies": {"enforced": True, "why": ""}}) == []
+    (note,) = control.notes_of({})
     assert "older Muster" in note
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local import packages, preflight
+from muster.local import preflight
 from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError
 
@@ -65,14 +65,14 @@ def test_a_missing_package_that_may_not_be_installed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(preflight, "_memory", lambda: None)
     monkeypatch.setenv("MUSTER_NO_INSTALL", "1")
     gone = load().packages["buildah"]
-    monkeypatch.setattr(packages, "missing", lambda: [gone])
+    monkeypatch.setattr(preflight, "missing", lambda: [gone])
     assert refusal() == "this machine: lacks buildah; install them: apt-get install buildah"
 
 
 def test_the_doctor_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "check_host", lambda: None)
-    monkeypatch.setattr(packages, "missing", lambda: [load().packages["buildah"]])
-    monkeypatch.setattr(packages, "install", lambda _: pytest.fail("installs"))
+    monkeypatch.setattr(preflight, "missing", lambda: [load().packages["buildah"]])
+    monkeypatch.setattr(preflight, "install", lambda _: pytest.fail("installs"))
     with pytest.raises(LocalClusterError, match="lacks buildah; apt-get install buildah, or let `muster"):
         preflight.check(may_install=False)
 
@@ -87,4 +87,4 @@ def test_a_failed_installation_shows_the_package_managers_last_word(monkeypatch:
     with pytest.raises(
         LocalClusterError, match="E: Unable to locate package runc; install by hand: apt-get install runc"
     ):
-        packages.install([load().packages["runc"]])
+        preflight.install([load().packages["runc"]])

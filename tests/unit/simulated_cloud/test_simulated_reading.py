@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster.local.quantities import milli, rfc3339_micro, seconds, timestamp
-from muster.local.simulated_cloud import attempts, faults, manifests, names, rendering
+from muster.local.simulated_cloud import actions, attempts, faults, manifests, names
 from muster.local.simulated_cloud import offering as offerings
 from muster.local.simulated_cloud.actions import CreateNode
 from muster.local.simulated_cloud.app import UNREADABLE
@@ -165,7 +165,7 @@ def test_a_wrong_pool_is_refused_with_its_place(entry: str, complaint: str) -> N
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_node_that_is_written_is_the_node_that_is_read(kind: Kind) -> None:
     own = pool(kind=kind)
-    written = rendering.node(CreateNode("l4-0", "l4", "team-a/gang", "u1", "gke-x", 3, 1000.5, 2000.0), own)
+    written = actions.node(CreateNode("l4-0", "l4", "team-a/gang", "u1", "gke-x", 3, 1000.5, 2000.0), own)
     meta = {**written["metadata"], "uid": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     node = parse_node({**written, "metadata": meta})
     assert (node.owner, node.owner_uid, node.lease, node.ordinal) == ("team-a/gang", "u1", "gke-x", 3)
