@@ -11,7 +11,7 @@ from typing import Final
 
 from pulumi_policy import EnforcementLevel, Severity
 
-from muster.live.kueue_tree import read_groups
+from muster.live.snapshot.kueue import read_groups
 from muster.model import names
 from muster.model.kueue import FlavorQuota
 from muster.model.quotas import is_unlimited

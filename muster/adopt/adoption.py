@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from muster.adopt.cluster import LiveCluster, title
+from muster.adopt.cluster import Finding, Findings, LiveCluster, title
 from muster.adopt.compare import LABELS, Fate, FieldChange, ObjectChange, compare_objects
-from muster.adopt.findings import Finding, Findings
 from muster.adopt.kai import to_values
 from muster.adopt.kueue import QueueTree, to_kueue
 from muster.adopt.manifest_objects import ManifestObjects
@@ -22,7 +21,7 @@ from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.live.fields import texts
-from muster.live.kueue_tree import read_tree
+from muster.live.snapshot.kueue import read_tree
 from muster.model.kueue.tree import Node, to_tree
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.quantities import many

@@ -1,8 +1,11 @@
 """Reads the cluster: lists only, and only what a stack file can hold or has to fit.
 
 RBAC: list of Kueue's kinds, of KAI's where the cluster has them, of PriorityClasses, nodes and Deployments.
+
+Also what a stack file cannot express or expresses in other words, and what it calls things.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +20,7 @@ from muster.model.kai import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest
+from muster.validation.identities import is_dns_label
 
 # The kinds of a KAI cluster that a stack renders as well, and where they are listed.
 
@@ -143,3 +147,65 @@ def title(body: Mapping[str, Any]) -> str:
     """`LocalQueue default/user-queue`."""
     namespace, name = address(body)
     return f"{body['kind']} {namespace}/{name}" if namespace else f"{body['kind']} {name}"
+
+
+# What a stack file cannot express, or expresses in other words.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`effect`: what becomes of the field or object. `matters`: something of the cluster is missing from the
+    stack or would change; otherwise it means the same.
+    """
+
+    object: str
+    field: str
+    reason: str
+    effect: str
+    matters: bool = True
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects them while the cluster is read."""
+
+    found: list[Finding] = field(default_factory=list)
+
+    def lost(self, what: str, where: str, reason: str, effect: str) -> None:
+        self.found.append(Finding(object=what, field=where, reason=reason, effect=effect))
+
+    def reworded(self, what: str, where: str, reason: str, effect: str) -> None:
+        self.found.append(Finding(object=what, field=where, reason=reason, effect=effect, matters=False))
+
+
+# Names for teams, departments and pools: those of their objects, where a stack takes them.
+
+_FOREIGN: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST: Final = 63
+
+
+@dataclass(slots=True)
+class NameBook:
+    """Names that are taken: teams and departments share one space."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def take(self, name: str, *, suffix: str) -> str:
+        """The name itself, or one like it: with the suffix, then with a number."""
+        plain = to_label(name)
+        candidates = [plain, f"{plain[: _LONGEST - len(suffix) - 1]}-{suffix}"]
+        number = 2
+        while candidates[0] in self.taken:
+            candidates.pop(0)
+            if not candidates:
+                candidates.append(f"{plain[: _LONGEST - 6]}-{number}")
+                number += 1
+        self.taken.add(candidates[0])
+        return candidates[0]
+
+
+def to_label(name: str) -> str:
+    """The name as a DNS label, which is how a stack names things."""
+    if is_dns_label(name):
+        return name
+    return _FOREIGN.sub("-", name.lower()).strip("-")[:_LONGEST].strip("-") or "unnamed"

@@ -7,8 +7,7 @@ Queue.
 from fractions import Fraction
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.findings import Findings, NameBook
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
 from muster.adopt.kueue import to_priorities
 from muster.adopt.nodes import NodeShape, described, no_nodes, shape_of
 from muster.live.fields import items, mapping, text

@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.findings import Findings, NameBook
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
 from muster.adopt.nodes import to_flavor, to_topologies
 from muster.live.fields import items, mapping, strings, text, texts
-from muster.live.kueue_tree import cohort_parents
+from muster.live.snapshot.kueue import cohort_parents
 from muster.live.snapshot.workloads import circles
 from muster.model import names
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY

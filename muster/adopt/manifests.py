@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, title
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
 from muster.adopt.compare import LABELS, Fate, compare_objects
-from muster.adopt.findings import Findings, NameBook
 from muster.adopt.kai import is_unlimited, to_values
 from muster.adopt.kueue import to_kueue
 from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
@@ -22,7 +21,7 @@ from muster.adopt.nodes import named_accelerator
 from muster.config.stack import read_values
 from muster.errors import MusterError
 from muster.live.fields import items, mapping, text, texts
-from muster.live.kueue_tree import cohort_parents, read_groups, read_tree
+from muster.live.snapshot.kueue import cohort_parents, read_groups, read_tree
 from muster.live.snapshot.workloads import circles
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS, Accelerator

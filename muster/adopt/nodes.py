@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.findings import Findings, NameBook
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
 from muster.live.fields import items, mapping, text, texts
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS

@@ -16,7 +16,7 @@ from muster.kubernetes.client import Client
 from muster.live.snapshot import fetch_snapshot
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.both import decider_of, ensure_player_of
-from muster.preview.replay.submitted import Prediction, find_sooner, load_submitted
+from muster.preview.replay.forecast_text import Prediction, find_sooner, load_submitted
 from muster.replay.forecast import (
     Forecast,
     Outlook,

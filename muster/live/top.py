@@ -13,9 +13,9 @@ from typing import Final
 
 from muster.kubernetes.client import inside
 from muster.live.fields import Json, format_columns, mapping, moment, text
-from muster.live.kueue_tree import read_tree
 from muster.live.mirror import Mirror
 from muster.live.snapshot import kai, kueue
+from muster.live.snapshot.kueue import read_tree
 from muster.live.why.format import format_headline, format_reason, job_label
 from muster.live.why.job_status import POD_GROUPS, JobStatus, parse_kai_status, parse_status, pods_by_group
 from muster.live.why.pods import PodIndex

@@ -18,8 +18,8 @@ from typing import Final
 from muster.live.fields import to_json
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.live.snapshot import PodSet as LivePodSet
-from muster.replay.pods import to_pod_set
 from muster.replay.recording import End, Job, PodSet, Run
+from muster.replay.stored import to_pod_set
 
 # The action by which KAI ends what lost a part of its gang. By all others a job takes the place of another.
 _STALE: Final = "stalegangeviction"

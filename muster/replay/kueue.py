@@ -17,8 +17,8 @@ from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_workload
 from muster.model import names
 from muster.replay.durations import Distribution, Seen, to_distribution
-from muster.replay.pods import to_pod_set
 from muster.replay.recording import End, Ids, Job, Run, close, tie
+from muster.replay.stored import to_pod_set
 
 # How long the nodes of a pool take: from the reservation of quota to the admission. Pure.
 

@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Any, Final, Self
 
 from muster.live.fields import mapping, text, texts
-from muster.live.kueue_tree import read_tree
 from muster.live.snapshot import PodSet, State, Workload
+from muster.live.snapshot.kueue import read_tree
 from muster.model import names
 from muster.model.kueue import Group
 from muster.model.kueue.tree import Tree

@@ -22,9 +22,9 @@ from muster.replay.figures import Played
 from muster.replay.kueue import NodePool
 from muster.replay.moment import Moment, by_treatment
 from muster.replay.player import Entry, Playback, World, play
-from muster.replay.pods import has_pool, to_pods
 from muster.replay.queues import Queues, Start
 from muster.replay.recording import Job, Recording
+from muster.replay.stored import has_pool, to_pods
 
 # What a side of a replay plays with either scheduler: its jobs, and the quotas that count them.
 

@@ -27,8 +27,8 @@ from muster.replay import kai
 from muster.replay.kai import Eviction, Pod
 from muster.replay.kueue import refined
 from muster.replay.moment import Tracker
-from muster.replay.pods import to_pod_set
 from muster.replay.recording import Ids, Job, Recording, deleted, tie
+from muster.replay.stored import to_pod_set
 from muster.replay.watch import Kind, metadata, seconds
 
 

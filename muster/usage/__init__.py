@@ -3,5 +3,5 @@
 inputs.read_books       a recording and its stack -> what was held, what was bought, by which quota
 ledger.book             every GPU-hour under one cause
 bill.to_bill            the hours and the cost by team, department, queue, pool, user or job
-focus.format_focus      the same as CSV in the columns of FOCUS
+bill.format_focus       the same as CSV in the columns of FOCUS
 """

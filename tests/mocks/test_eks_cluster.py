@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs, karpenter
-from muster.components.clusters.eks.autoscaler import policy
 from muster.components.clusters.eks.network import subnet_cidrs
+from muster.components.clusters.eks.roles import autoscaler_policy
 from muster.errors import MusterError
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import (
@@ -400,7 +400,7 @@ def test_nodes_come_after_the_network_and_the_way_in_after_nodes(program: Progra
 
 
 def test_the_autoscaler_resizes_the_groups_of_its_own_cluster_only(program: Program) -> None:
-    looks, resizes = policy("ml")["Statement"]
+    looks, resizes = autoscaler_policy("ml")["Statement"]
     assert all(action.split(":")[1].startswith(("Describe", "Get")) for action in looks["Action"])
     assert resizes["Condition"] == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/ml": "owned"}}
     (found,) = (

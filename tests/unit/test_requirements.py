@@ -153,7 +153,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
 @pytest.mark.parametrize(
     ("modules", "extras"),
     [
-        ("muster.cli.forecast, muster.preview.replay.submitted", ["check", "local"]),
+        ("muster.cli.forecast, muster.preview.replay.forecast_text", ["check", "local"]),
         ("muster.cli.commands.record_start, muster.replay.recorder", ["controller"]),
         ("muster.cli.plan, muster.preview.replay.both, muster.preview.whatif.kueue", ["local"]),
         ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from muster.components.clusters import cloud
 from muster.components.clusters.cloud import Cloud, Provisioning
-from muster.components.clusters.eks import autoscaler, control_plane, karpenter, roles
+from muster.components.clusters.eks import control_plane, karpenter, roles
 from muster.components.clusters.eks.groups import NodeGroups
 from muster.components.clusters.eks.karpenter import provisioning
 from muster.components.clusters.eks.network import ExistingVpcArgs, Network, network
@@ -123,7 +123,7 @@ class EksGpuCluster(Component):
         else:
             late = self._groups(args, name=name, made=made, network=network, opts=opts)
             if cluster.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER:
-                return [*late, autoscaler.identity(cluster, prefix=name, cluster=made, opts=opts)]
+                return [*late, roles.autoscaler_identity(cluster, prefix=name, cluster=made, opts=opts)]
             found = karpenter.identity(cluster, prefix=name, cluster=made, opts=opts)
             role, queue, late = found.role, found.queue, [*late, *found.ready]
         self.provisioning = provisioning(

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from muster.adopt.adoption import Adoption, adopt, adopt_files, format_report, to_json
-from muster.adopt.cluster import fetch_cluster
-from muster.adopt.findings import to_label
+from muster.adopt.cluster import fetch_cluster, to_label
 from muster.cli.command import command
 from muster.cli.manifests import load_objects
 from muster.cli.options import FILE, context_option, json_option, kubeconfig_option, kubeconfig_path

@@ -11,8 +11,7 @@ from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import note, put_json
 from muster.errors import ExitCode, MusterError
-from muster.live.web import WebError
-from muster.preview.forge import CommentResult, Forge, detect_target, upsert, write_summary
+from muster.preview.forge import CommentResult, Forge, WebError, detect_target, upsert, write_summary
 from muster.preview.plan import read_unpinned
 from muster.printable import sanitize_line
 

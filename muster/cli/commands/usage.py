@@ -63,8 +63,7 @@ def cli(
     from muster.paths import stack_name
     from muster.preview.usage_page import format_usage
     from muster.replay.recording_file import load_recording
-    from muster.usage.bill import By, format_bill, to_bill, to_json
-    from muster.usage.focus import format_focus
+    from muster.usage.bill import By, format_bill, format_focus, to_bill, to_json
     from muster.usage.inputs import read_books
 
     if [csv_file, html_file, STDOUT if as_json else None].count(STDOUT) > 1:

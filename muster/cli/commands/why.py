@@ -31,7 +31,7 @@ from muster.live.why.job_status import JobStatus, fetch_status, fetch_waiting
 from muster.model.stack import Stack
 
 if TYPE_CHECKING:
-    from muster.preview.replay.submitted import Prediction
+    from muster.preview.replay.forecast_text import Prediction
     from muster.replay.forecast import Outlook
 
 _EXAMPLES = """

@@ -282,8 +282,8 @@ def _keep_logs(cluster: LocalCluster) -> None:
 
 
 def _karpenter_unit(cluster: LocalCluster, kubeconfig: Path, program: Path) -> Unit:
-    """It starts when what is sold is written. Its settings are in the simulated cloud's namespace, because that
-    writes the stock.
+    """It starts when what is sold is written. Its settings are in the simulated cloud's namespace, because
+    that writes the stock.
     """
     types = _instance_types(cluster)
     options = karpenter.flags(

@@ -1,7 +1,7 @@
 """The queue tree of Kueue: every ClusterQueue and Cohort with its figures, before anything is rendered.
 
 Here is what each queue holds and how much quota it can reach. `to_tree` makes the tree of a stack;
-muster/live/kueue_tree.py reads the same tree from objects.
+muster/live/snapshot/kueue.py reads the same tree from objects.
 
 A ClusterQueue or Cohort has one resource group for all its pools, and explicit ones. Explicit groups that
 cover what pools have replace the pools' own. cpu, memory and nvidia.com/gpu of every pool are in one group:

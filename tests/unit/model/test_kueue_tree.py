@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from muster import config
-from muster.live.kueue_tree import read_tree
+from muster.live.snapshot.kueue import read_tree
 from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Scheduler, Stack
 from muster.render import queues

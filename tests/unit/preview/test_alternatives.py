@@ -7,14 +7,15 @@ import yaml
 
 from muster.model import names
 from muster.model.queues import Allowance
-from muster.preview.replay.forecast_text import format_forecast, to_json
-from muster.preview.replay.submitted import (
+from muster.preview.replay.forecast_text import (
     Alternative,
     Alternatives,
     Prediction,
     Submitted,
     find_sooner,
+    format_forecast,
     load_submitted,
+    to_json,
 )
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Nodes

@@ -5,7 +5,7 @@ from email.utils import formatdate
 
 import pytest
 
-from muster.live.web import Web, WebError
+from muster.preview.forge import Web, WebError
 from tests.unit.preview.http_world import Asked, Reply, Server, serving
 
 TOKEN = "s3cr3t-token"

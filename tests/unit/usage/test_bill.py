@@ -22,8 +22,7 @@ from muster.preview.usage_page import format_usage
 from muster.replay.csv_jobs import CsvOptions, parse_csv
 from muster.replay.recording import Booked, End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
 from muster.replay.recording_file import write_recording
-from muster.usage.bill import Bill, By, format_bill, to_bill
-from muster.usage.focus import format_focus
+from muster.usage.bill import Bill, By, format_bill, format_focus, to_bill
 from muster.usage.inputs import read_books
 from muster.usage.ledger import Cause
 
