@@ -29,8 +29,10 @@ class Entry:
 
 
 TABLE: Final[Mapping[str, Entry]] = {
-    "init": Entry("Write a project of your own, or show what newer templates would change in it."),
-    "new": Entry("Write one more stack file into a project."),
+    "init": Entry(
+        "Write a project of your own, or show what newer templates would change in it.", module="project"
+    ),
+    "new": Entry("Write one more stack file into a project.", module="project"),
     "validate": Entry("Check stack files, offline."),
     "check": Entry(
         "Check offline whether a team's job would be admitted, and where it could run.", extras=("check",)
@@ -52,16 +54,15 @@ TABLE: Final[Mapping[str, Entry]] = {
         "Explain what a job is waiting for, and forecast when it starts.", extras=("check", "local")
     ),
     "submit": Entry("Check a job, create it for a team, and follow it.", extras=("check",)),
-    "logs": Entry("Print the logs of a job's pods."),
-    "top": Entry("Show queues, jobs and nodes of a cluster as they change."),
-    "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
+    "logs": Entry("Print the logs of a job's pods.", module="live"),
+    "top": Entry("Show queues, jobs and nodes of a cluster as they change.", module="live"),
+    "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON.", module="live"),
     "record": Entry(
         "Record the jobs of a cluster, for a replay under other quotas.",
         {
             "start": Entry(
                 "Record arrivals, runs and evictions of a cluster's jobs; the default of `muster record`.",
                 extras=("controller",),
-                module="record_start",
             ),
             "show": Entry("Show a recording by team: jobs, GPU-hours, waits, evictions."),
             "import": Entry("Make a recording from a CSV file, or from Slurm's sacct."),
@@ -107,7 +108,7 @@ TABLE: Final[Mapping[str, Entry]] = {
             ),
             "build": Entry(
                 "Get the programs and images of the local cluster, and start nothing.",
-                module="local_programs",
+                module="local_up",
             ),
             "bundle": Entry(
                 "Carry a built cache to another machine.",
@@ -115,10 +116,10 @@ TABLE: Final[Mapping[str, Entry]] = {
                     "export": Entry("Write the built cache into one file."),
                     "import": Entry("Put the programs and images of a bundle into the cache."),
                 },
-                module="local_programs",
+                module="local_up",
             ),
             "pin-programs": Entry(
-                "Record the digests of released programs in versions.toml.", module="local_programs"
+                "Record the digests of released programs in versions.toml.", module="local_up"
             ),
             "doctor": Entry("Check whether this machine can run the local cluster."),
         },

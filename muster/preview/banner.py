@@ -464,7 +464,7 @@ def _takers(changes: Changes, team: str) -> Text:
     rules = changes.rules[1]
     if not isinstance(rules, KaiRules):
         return ()
-    high, low = rules.extremes(team)
+    high, low = rules.profiles[team].extremes
     return (": ", UntrustedText(high), " can take the GPUs of ", UntrustedText(low))
 
 

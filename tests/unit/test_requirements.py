@@ -36,8 +36,8 @@ HEAVY: Final = (
 )
 # What the wheel without an extra has to run.
 BASE_COMMANDS: Final = (
-    *("validate", "diff", "snapshot", "why", "top", "logs", "submit", "new", "init", "ci"),
-    *("adopt", "record_start", "record"),
+    *("validate", "diff", "live", "why", "submit", "project", "ci"),
+    *("adopt", "record"),
 )
 
 
@@ -154,7 +154,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
     ("modules", "extras"),
     [
         ("muster.cli.forecast, muster.preview.replay.forecast_text", ["check", "local"]),
-        ("muster.cli.commands.record_start, muster.replay.recorder", ["controller"]),
+        ("muster.cli.commands.record, muster.replay.recorder", ["controller"]),
         ("muster.cli.plan, muster.preview.replay.both, muster.preview.whatif.kueue", ["local"]),
         ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),
     ],

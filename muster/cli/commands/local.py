@@ -1,26 +1,30 @@
 """`muster local`: a real Kubernetes cluster on this machine, as it runs."""
 
 import importlib
+import json
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from muster.cli.command import command
-from muster.cli.local_cluster import kubectl, living
 from muster.cli.options import (
     json_option,
     name_option,
 )
-from muster.cli.output import put_json
+from muster.cli.output import progress, put_json
 from muster.errors import ExitCode, MusterError
 from muster.local import preflight
 from muster.local.build.cache import cache_root
+from muster.local.build.children import BuildStoppedError
 from muster.local.cluster import control, network_policies
-from muster.local.cluster.local_cluster import existing, named
+from muster.local.cluster.local_cluster import LocalCluster, existing, named
 from muster.local.cluster.settings import environment
+from muster.local.errors import LocalClusterError
 
 
 @command(examples="muster local down\nmuster local down --name second")
@@ -147,3 +151,35 @@ def local_doctor() -> None:
     click.echo("this machine can run the local cluster: muster local up")
     if why := network_policies.obstacle():
         click.echo(f"note: {network_policies.notice(why)}")
+
+
+def living(name: str) -> LocalCluster:
+    """The local cluster of this name; LocalClusterError when it is not up."""
+    found = existing(name)
+    if found is None:
+        option = "" if name == "default" else f" --name {name}"
+        raise LocalClusterError(f"local cluster {name}", "is not up", fix=f"muster local up{option}")
+    return found[0]
+
+
+def kubectl(cluster: LocalCluster) -> str | None:
+    """The kubectl that the local cluster was built with."""
+    try:
+        return str(json.loads(cluster.artifacts.read_text())["programs"]["kubectl"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def kubeconfig_of(name: str, given: Path | None) -> Path:
+    """The given kubeconfig, else that of the local cluster."""
+    return given or living(name).kubeconfig
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Show the progress of the block; after Ctrl-C the message names what is kept."""
+    try:
+        with progress():
+            yield
+    except KeyboardInterrupt:
+        raise BuildStoppedError from None

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from muster.cli.command import command
-from muster.cli.local_cluster import kubeconfig_of, living
+from muster.cli.commands.local import kubeconfig_of, living
 from muster.cli.options import (
     MemberType,
     autoscaler_option,

@@ -41,7 +41,7 @@ from muster.preview.compare.preemption import (
     priority_changes,
     rules_of,
 )
-from muster.preview.compare.preemption_rules import PreemptionRules
+from muster.preview.compare.preemption_rules import Rules
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.compare.settings import (
@@ -69,7 +69,7 @@ class Changes:
     before: Tree
     after: Tree
     order: PoolOrder | None
-    rules: tuple[PreemptionRules, PreemptionRules]
+    rules: tuple[Rules, Rules]
     not_compared: tuple[str, ...] = ()
     versions: tuple[Judgement, ...] = ()
     priorities: tuple[PriorityChange, ...] = ()

@@ -15,7 +15,7 @@ from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.preemption_rules import Right, below_common_parent
+from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
 
 # Who may evict whose work with KAI.
 # Inside a queue, work yields to higher-priority work of its own team. Across queues, a queue reclaims what
@@ -55,33 +55,28 @@ class KaiProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class KaiRules:
-    """KAI's PreemptionRules, by team."""
-
-    profiles: Mapping[str, KaiProfile]
-
+class KaiRules(PreemptionRules[KaiProfile]):
     @classmethod
     def of(cls, stack: Stack) -> "KaiRules":
         """The rules for the teams of a stack."""
         return cls(_profiles(stack))
 
-    @property
-    def teams(self) -> Collection[str]:
-        return self.profiles.keys()
+    @staticmethod
+    def is_preempted_within(team: KaiProfile) -> bool:
+        return team.is_preemptible and team.highest > team.lowest
 
-    def profile(self, team: str) -> KaiProfile:
-        return self.profiles[team]
-
-    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
-        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
-        return {} if one is None or two is None else _rights(one, two)
-
-    def can_preempt_within(self, team: str) -> bool:
-        found = self.profiles.get(team)
-        return found is not None and found.is_preemptible and found.highest > found.lowest
-
-    def extremes(self, team: str) -> tuple[str, str]:
-        return self.profiles[team].extremes
+    @staticmethod
+    def rights_between(preemptor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
+        if not victim.is_preemptible:
+            return {}
+        ours, theirs = below_common_parent(preemptor.above, victim.above)
+        found, others = {}, dict(victim.steps)
+        for pool, steps in preemptor.steps:
+            if pool in others and all(step.exceeds for step in others[pool][:theirs]):
+                right = _right(steps[:ours], is_preemptible=preemptor.is_preemptible)
+                if right is not None:
+                    found[pool] = right
+        return found
 
 
 def _profiles(stack: Stack) -> dict[str, KaiProfile]:
@@ -99,19 +94,6 @@ def _profiles(stack: Stack) -> dict[str, KaiProfile]:
         )
         for chain, team in stack.owners()
     }
-
-
-def _rights(evictor: KaiProfile, victim: KaiProfile) -> dict[str, Right]:
-    if not victim.is_preemptible:
-        return {}
-    ours, theirs = below_common_parent(evictor.above, victim.above)
-    found, others = {}, dict(victim.steps)
-    for pool, steps in evictor.steps:
-        if pool in others and all(step.exceeds for step in others[pool][:theirs]):
-            right = _right(steps[:ours], is_preemptible=evictor.is_preemptible)
-            if right is not None:
-                found[pool] = right
-    return found
 
 
 def _right(steps: tuple[Step, ...], *, is_preemptible: bool) -> Right | None:

@@ -3,7 +3,7 @@
 Responsible for grouping: teams with equal rights before and equal rights after are compared once.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Final
 from muster.model.kueue.tree import Node, Reach, Tree, is_closed
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import KaiRules
-from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
+from muster.preview.compare.preemption_rules import PreemptionRules, Right, Rules, below_common_parent
 
 # Who may preempt whom with Kueue.
 # The input is what Kueue gets: priorities, `withinClusterQueue`, `reclaimWithinCohort`, the Cohorts and
@@ -51,53 +51,36 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class KueueRules:
-    """Kueue's PreemptionRules, by team."""
-
-    profiles: Mapping[str, Profile]
-
+class KueueRules(PreemptionRules[Profile]):
     @classmethod
     def of(cls, tree: Tree) -> "KueueRules":
         """The rules for the teams of a queue tree."""
         reaches = {pool: tree.reach(pool) for pool in tree.pools}
         return cls({team.name: _profile(tree, tree.chain(team.name), reaches) for team in tree.teams()})
 
-    @property
-    def teams(self) -> Collection[str]:
-        return self.profiles.keys()
-
-    def profile(self, team: str) -> Profile:
-        return self.profiles[team]
-
-    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
-        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
-        return {} if one is None or two is None else _rights(one, two)
-
-    def can_preempt_within(self, team: str) -> bool:
-        found = self.profiles.get(team)
-        if found is None:
-            return False
-        if found.within == "LowerOrNewerEqualPriority":
+    @staticmethod
+    def is_preempted_within(team: Profile) -> bool:
+        if team.within == "LowerOrNewerEqualPriority":
             return True
-        return found.within == "LowerPriority" and found.highest > found.lowest
+        return team.within == "LowerPriority" and team.highest > team.lowest
 
-
-def _rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
-    if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
-        return {}
-    if not _outranks(preemptor, victim):
-        return {}
-    theirs, found = dict(victim.steps), {}
-    p_depth, v_depth = below_common_parent(preemptor.above, victim.above)
-    for pool, steps in preemptor.steps:
-        if pool not in victim.borrowing or pool not in theirs:
-            continue
-        right = _right(steps[:p_depth], theirs[pool][:v_depth])
-        if right is Right.FAIR and not (preemptor.is_weighted and pool in preemptor.borrowing):
-            right = None
-        if right is not None:
-            found[pool] = right
-    return found
+    @staticmethod
+    def rights_between(preemptor: Profile, victim: Profile) -> dict[str, Right]:
+        if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
+            return {}
+        if not _outranks(preemptor, victim):
+            return {}
+        theirs, found = dict(victim.steps), {}
+        p_depth, v_depth = below_common_parent(preemptor.above, victim.above)
+        for pool, steps in preemptor.steps:
+            if pool not in victim.borrowing or pool not in theirs:
+                continue
+            right = _right(steps[:p_depth], theirs[pool][:v_depth])
+            if right is Right.FAIR and not (preemptor.is_weighted and pool in preemptor.borrowing):
+                right = None
+            if right is not None:
+                found[pool] = right
+        return found
 
 
 def _right(ours: Sequence[Step], theirs: Sequence[Step]) -> Right | None:
@@ -254,7 +237,7 @@ def _is_reordered(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> 
 _MAX_PAIRS: Final = 1_000_000
 
 # Rules for the teams of a stack. The only place that depends on the scheduler.
-_RULES: Final[Mapping[Scheduler, Callable[[Stack, Tree], PreemptionRules]]] = MappingProxyType(
+_RULES: Final[Mapping[Scheduler, Callable[[Stack, Tree], Rules]]] = MappingProxyType(
     {
         Scheduler.KUEUE: lambda stack, tree: KueueRules.of(tree),
         Scheduler.KAI: lambda stack, tree: KaiRules.of(stack),
@@ -288,14 +271,12 @@ class _Group:
         return self.teams[0]
 
 
-def rules_of(stack: Stack | None, tree: Tree) -> PreemptionRules:
+def rules_of(stack: Stack | None, tree: Tree) -> Rules:
     """The rules of the stack's own scheduler. Without a stack there are no teams."""
     return KueueRules({}) if stack is None else _RULES[stack.scheduler](stack, tree)
 
 
-def preemption_changes(
-    before: PreemptionRules, after: PreemptionRules
-) -> tuple[tuple[PreemptionChange, ...], tuple[str, ...]]:
+def preemption_changes(before: Rules, after: Rules) -> tuple[tuple[PreemptionChange, ...], tuple[str, ...]]:
     """The changes, and what could not be compared and why."""
     groups = _groups(before, after)
     changed = [group for group in groups if group.is_changed]
@@ -307,18 +288,16 @@ def preemption_changes(
     return (*_within(before, after, groups), *_across(before, after, groups, changed)), ()
 
 
-def _groups(before: PreemptionRules, after: PreemptionRules) -> list[_Group]:
+def _groups(before: Rules, after: Rules) -> list[_Group]:
     found: dict[tuple[Hashable, Hashable], list[str]] = {}
-    old, new = frozenset(before.teams), frozenset(after.teams)
+    old, new = before.profiles.keys(), after.profiles.keys()
     for team in sorted(old | new):
-        key = (before.profile(team) if team in old else None, after.profile(team) if team in new else None)
+        key = (before.profiles[team] if team in old else None, after.profiles[team] if team in new else None)
         found.setdefault(key, []).append(team)
     return [_Group(key[0] != key[1], tuple(teams)) for key, teams in found.items()]
 
 
-def _within(
-    before: PreemptionRules, after: PreemptionRules, groups: Iterable[_Group]
-) -> Iterator[PreemptionChange]:
+def _within(before: Rules, after: Rules, groups: Iterable[_Group]) -> Iterator[PreemptionChange]:
     gained: dict[bool, list[str]] = {True: [], False: []}
     for group in groups:
         old, new = (rules.can_preempt_within(group.example) for rules in (before, after))
@@ -331,7 +310,7 @@ def _within(
 
 
 def _across(
-    before: PreemptionRules, after: PreemptionRules, groups: list[_Group], changed: list[_Group]
+    before: Rules, after: Rules, groups: list[_Group], changed: list[_Group]
 ) -> list[PreemptionChange]:
     """Only pairs of which one group changed can differ."""
     pairs = dict.fromkeys(product(changed, groups)) | dict.fromkeys(product(groups, changed))

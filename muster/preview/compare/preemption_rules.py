@@ -4,9 +4,11 @@ Kueue's rules are in preemption.py, those of KAI in kai.py. "May" does not depen
 whether a preemption happens depends on which team has work.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Generic, TypeVar
 
 
 class Right(StrEnum):
@@ -18,20 +20,38 @@ class Right(StrEnum):
     FAIR = "fair sharing"
 
 
-class PreemptionRules(Protocol):
-    """The rules of one stack's scheduler, applied to the teams of that stack."""
+Profile = TypeVar("Profile", bound=Hashable)
 
-    @property
-    def teams(self) -> Collection[str]: ...
 
-    def profile(self, team: str) -> Hashable:
-        """Everything that the team's rights depend on: teams with equal profiles have equal rights."""
+@dataclass(frozen=True, slots=True)
+class PreemptionRules(ABC, Generic[Profile]):
+    """The rules of one stack's scheduler, applied to the teams of that stack. `profiles`: everything that a
+    team's rights depend on; teams with equal profiles have equal rights.
+    """
 
-    def rights(self, preemptor: str, victim: str) -> Mapping[str, Right]:
+    profiles: Mapping[str, Profile]
+
+    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
         """Pool -> the right by which one team may preempt another team. Empty where a team is unknown."""
+        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
+        return {} if one is None or two is None else self.rights_between(one, two)
 
     def can_preempt_within(self, team: str) -> bool:
         """Whether work of the team may preempt other work of the same team."""
+        found = self.profiles.get(team)
+        return found is not None and self.is_preempted_within(found)
+
+    @staticmethod
+    @abstractmethod
+    def rights_between(preemptor: Profile, victim: Profile) -> dict[str, Right]: ...
+
+    @staticmethod
+    @abstractmethod
+    def is_preempted_within(team: Profile) -> bool: ...
+
+
+Rules = PreemptionRules[Any]
+"""Of either scheduler."""
 
 
 def below_common_parent(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[int, int]:

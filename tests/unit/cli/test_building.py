@@ -10,7 +10,7 @@ from muster.local.build import everything
 
 @pytest.fixture(autouse=True)
 def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.cli.commands.local_programs.preflight.check", lambda: None)
+    monkeypatch.setattr("muster.cli.commands.local_up.preflight.check", lambda: None)
 
 
 def test_ctrl_c_names_what_is_kept(

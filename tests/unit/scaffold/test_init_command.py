@@ -55,7 +55,7 @@ def test_update_exits_with_1_for_a_difference_and_with_0_once_it_is_written(
 ) -> None:
     main(["init", str(tmp_path), "--provider", "gke"])
     assert main(["init", "--update", str(tmp_path)]) == 0
-    monkeypatch.setattr("muster.cli.commands.init.version", lambda: "99.0.0")
+    monkeypatch.setattr("muster.cli.commands.project.version", lambda: "99.0.0")
     capsys.readouterr()
     assert main(["init", "--update", str(tmp_path)]) == 1
     assert f"\n+file:./wheels/{wheel_name('99.0.0')}\n" in capsys.readouterr().out
