@@ -35,14 +35,14 @@ from bench.gangs.usage import usage
 from bench.steady_rate import Answer, Server, request, send
 from muster.components import gang_admission, gang_authority
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, path_of
-from muster.local.envtest.process import free_port
 from muster.model import gangpolicy, names, queuetree
 from muster.model.stack import Stack
 from muster.paths import stack_file
 from muster.render import gang, queues, ray, tenancy
 from muster.render import queuetree as rendered
+from tests import envtest
+from tests.envtest import ControlPlane, path_of
+from tests.envtest.process import free_port
 
 Object = dict[str, Any]
 

@@ -33,9 +33,6 @@ import yaml
 
 from bench.gangs.usage import resident
 from muster.live.snapshot import Snapshot, kueue
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.render.recorder import ROTATE_MIB
@@ -47,6 +44,9 @@ from muster.replay.queues import of_cluster
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.recording_file import load_recording, next_part, write_recording
 from muster.replay.side import KueueDecider, Side, Subject
+from tests import envtest
+from tests.envtest import ControlPlane
+from tests.envtest.kueue import define
 from tests.processes import children
 
 _PROGRAMS: Final = ("etcd", "kube-apiserver")

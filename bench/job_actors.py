@@ -19,10 +19,10 @@ from muster.controller.kube.reflector import Reflector
 from muster.controller.kube.resource import Key, Object
 from muster.live.fields import find_condition, is_true, text
 from muster.live.snapshot import Workload
-from muster.local.envtest import ControlPlane
 from muster.replay import stored
 from muster.replay.sources import WORKLOADS
 from muster.replay.sources import Workload as Found
+from tests.envtest import ControlPlane
 
 _AGENT: Final = "muster-bench"
 # A job that never starts would keep the measurement waiting: all jobs one after the other take less.

@@ -37,9 +37,6 @@ from typing import Final
 from bench.job_actors import PlannedJob, act
 from muster import config
 from muster.live.snapshot import PodSet, State, Toleration, Workload
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
 from muster.preview.replay.both import queues_of
@@ -50,6 +47,9 @@ from muster.replay.player import Playback, ensure_player, play
 from muster.replay.recording import Recording, Run
 from muster.replay.recording_file import load_recording
 from muster.replay.side import to_side
+from tests import envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import define
 from tests.integration.whatif.simulate import expected_usage, path_of, wait_for_usage_sync
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")

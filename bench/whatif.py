@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster import config
-from muster.local import envtest
 from muster.model.stack import Stack
 from muster.preview.whatif.kueue import simulate_both
 from muster.preview.whatif.scenario import Outcome, Scenario, synthetic_snapshot
 from muster.replay.player import ensure_player
+from tests import envtest
 from tests.integration.whatif.simulate import simulate
 
 _DEPARTMENTS = 20

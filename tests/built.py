@@ -12,9 +12,9 @@ from typing import Final, NoReturn
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest import Programs
-from muster.local.envtest.process import artifacts, newest
+from tests import envtest
+from tests.envtest import Programs
+from tests.envtest.process import artifacts, newest
 
 VARIABLE: Final = "MUSTER_BUILT"
 

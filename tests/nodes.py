@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 
 _MERGE: Final = "application/merge-patch+json"
 _READY: Final = {"type": "Ready", "status": "True", "reason": "KwokReady", "message": ""}

@@ -33,9 +33,9 @@ from bench.gangs.plan import Allowance, Planned, Turn
 from bench.gangs.results import Results
 from bench.gangs.stage import NEEDED, StageError
 from bench.gangs.variants import Contender
-from muster.local import envtest
-from muster.local.envtest import Programs
 from muster.local.errors import LocalClusterError
+from tests import envtest
+from tests.envtest import Programs
 
 _ROOT: Final = Path(__file__).parents[2]
 _OUT: Final = _ROOT / "bench" / "results"

@@ -21,9 +21,9 @@ from bench.gangs.steady_state import NEWCOMER, SteadyState
 from bench.gangs.timeline import asker
 from bench.gangs.usage import QUIET, quiet, resident, usage
 from bench.gangs.variants import Contender
-from muster.local.envtest import ControlPlane, Programs
 from muster.model import names
 from muster.model.stack import GangMode
+from tests.envtest import ControlPlane, Programs
 from tests.integration.whatif import simulate
 
 Progress = Callable[[str], None]

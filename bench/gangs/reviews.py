@@ -15,11 +15,11 @@ from bench.gangs.stage import StageError, await_, bare_stage, program
 from bench.gangs.usage import usage
 from bench.gangs.variants import Contender
 from bench.steady_rate import Server, request, send
-from muster.local.envtest import Programs, path_of
-from muster.local.envtest.process import free_port
 from muster.model import names, queuetree
 from muster.model.stack import GangMode
 from muster.render import queuetree as rendered
+from tests.envtest import Programs, path_of
+from tests.envtest.process import free_port
 
 _SHAPE: Final = Shape(cohorts=5, queues=6)
 _SERVICE: Final = f"gang-admission-webhooks.{names.SYSTEM_NAMESPACE}.svc"

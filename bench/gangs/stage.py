@@ -19,12 +19,12 @@ from bench.gangs.shapes import Shape
 from bench.gangs.usage import quiet
 from bench.gangs.variants import Contender
 from muster.errors import ExitCode, MusterError
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs, path_of
-from muster.local.envtest.kueue import define
-from muster.local.envtest.process import Process, free_port
 from muster.model import names
 from muster.model.stack import GangMode
+from tests import envtest
+from tests.envtest import ControlPlane, Programs, path_of
+from tests.envtest.kueue import define
+from tests.envtest.process import Process, free_port
 
 CHART: Final = "kueue-chart"
 NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", CHART))

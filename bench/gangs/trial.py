@@ -21,8 +21,8 @@ from bench.gangs.stage import Stage, StageError, full_stage
 from bench.gangs.timeline import Gang, Moment, Timeline, asker, timelines
 from bench.gangs.usage import Usage, Wire, usage, watched
 from bench.gangs.variants import Contender
-from muster.local.envtest import Programs
 from muster.local.simulated_cloud.api import Access, Api, Raw
+from tests.envtest import Programs
 
 Progress = Callable[[str], None]
 # What follows the last admission (events, templates that change hands) belongs to the trial too.

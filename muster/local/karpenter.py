@@ -1,7 +1,7 @@
 """What Karpenter with a stand-in for its cloud reads: instance types, NodePools, node classes, the stock.
 
 Pure. The program is muster/local/build/programs/karpenter. A control plane of its own runs it for tests
-(muster/local/envtest/controllers.py), a local cluster for the demo (muster/local/cluster/units.py).
+(tests/envtest/controllers.py), a local cluster for the demo (muster/local/cluster/units.py).
 """
 
 from __future__ import annotations

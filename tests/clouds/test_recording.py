@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from muster.artifacts.catalogue import catalogue
-from muster.local import envtest
-from tests import built
+from tests import built, envtest
 from tests.clouds import recording
 from tests.clouds.conftest import PROGRAMS
 from tests.clouds.engine import ROOT, workspace

@@ -8,8 +8,8 @@ no job, and would keep its quota for ever.
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane
 from muster.model import names
+from tests.envtest import ControlPlane
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PREEMPTED: Final = "Preempted"

@@ -18,15 +18,15 @@ from typing import Any, Final
 import yaml
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import define
-from muster.local.envtest.process import Process
 from muster.local.simulated_cloud import manifests
 from muster.local.simulated_cloud import names as cloud
 from muster.model import gangpolicy, names
 from muster.model.stack import Stack
 from muster.render import gang, kueue
+from tests import envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import define
+from tests.envtest.process import Process
 from tests.faults.jobs import finish_evictions
 from tests.integration.kueue_api.objects import apply
 from tests.nodes import make_ready

@@ -13,7 +13,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 from tests.faults.breaks import Call, Calm, Plan
 from tests.faults.exchange import Exchange
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from muster.local.cluster.certificates import Authority, authority
-from muster.local.envtest.process import free_port
+from tests.envtest.process import free_port
 from tests.faults import gangs
 from tests.faults.managers import Manager
 from tests.faults.plane import tail

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from muster.local.envtest import path_of
-from muster.local.envtest.process import free_port
 from muster.model import names
+from tests.envtest import path_of
+from tests.envtest.process import free_port
 from tests.faults import gangs, health, oracle
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.plane import MERGE, PROVISIONING

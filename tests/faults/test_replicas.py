@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from muster.local.envtest.process import free_port
 from muster.model import names
+from tests.envtest.process import free_port
 from tests.faults import health
 from tests.faults.breaks import Break, Call, Fault
 from tests.faults.managers import Manager

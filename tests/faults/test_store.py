@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster.local.envtest.process import free_port
+from tests.envtest.process import free_port
 from tests.faults import etcd, gangs, health, history, oracle
 from tests.faults.breaks import Break, Call, Calm
 from tests.faults.managers import Manager

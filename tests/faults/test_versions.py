@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from muster.local.envtest.process import free_port
 from muster.model import names
+from tests.envtest.process import free_port
 from tests.faults import gangs, health
 from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.plane import KUEUE, find

@@ -15,11 +15,11 @@ from muster.components.bundle import BundleProvider
 from muster.components.context import PlatformContext
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gang_pods import sizing_of
-from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import ArtifactSource, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.tenancy.policies.fences import fences
+from tests.envtest import ControlPlane
 from tests.mocks.recorder import run
 
 RIGHTS: Final = frozenset(

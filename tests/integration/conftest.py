@@ -13,11 +13,10 @@ from typing import Any, Final, Self
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import PROVISIONING_CRD
 from muster.model.stack import Scheduler
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.process import PROVISIONING_CRD
 from tests.integration import test_rights
 from tests.integration.rights import STRICT_OWNERS, audited
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from muster.local.envtest.process import Process
+from tests.envtest.process import Process
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane, Programs, path_of
-from muster.local.envtest.process import Process
 from muster.model import names
+from tests.envtest import ControlPlane, Programs, path_of
+from tests.envtest.process import Process
 from tests.integration.kueue_api.objects import apply
 
 Object = dict[str, Any]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.config import load
-from muster.local.envtest import ControlPlane, path_of
 from muster.model.names import OWN_PRIORITY_CLASS, SYSTEM_NAMESPACE
 from muster.model.observability import RecordingSettings
 from muster.model.stack import Stack
 from muster.render import recorder as deployed
 from muster.replay.recording import Job
 from muster.replay.recording_file import load_recording
+from tests.envtest import ControlPlane, path_of
 
 _LOCAL: Final = Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml"
 RBAC: Final = "rbac.authorization.k8s.io"

@@ -16,7 +16,7 @@ _CALLER = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
-from muster.local import envtest as bare
+from tests import envtest as bare
 with bare.control_plane(Path(sys.argv[1]), bare.found(("etcd", "kube-apiserver"), ())) as plane:
     print(plane.server.pid, plane.store.pid, flush=True)
     time.sleep(600)

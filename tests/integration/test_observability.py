@@ -14,12 +14,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.observability import Scraping
 from muster.render.observability import objects
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
 from tests.integration.kueue_api.objects import Refused, apply
 from tests.unit.model.test_observability import SELECTOR, stack
 

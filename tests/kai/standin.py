@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 from tests.nodes import make_ready
 
 Json = dict[str, Any]

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.controllers import boot, define, stock
-from muster.local.envtest.kueue import define as define_kueue
-from muster.local.envtest.process import Process
 from muster.local.karpenter import CRDS, NODE_CLAIMS, NODE_POOLS, InstanceType, node_pool, stock_key
 from muster.model import gangpolicy, names, queuetree
 from muster.model.stack import Scheduler
 from muster.render import kueue
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.controllers import boot, define, stock
+from tests.envtest.kueue import define as define_kueue
+from tests.envtest.process import Process
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import PATHS, work

@@ -28,7 +28,7 @@ from muster.local.cluster.certificates import Authority
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.network import Kubectl
 from muster.local.cluster.units import ReadinessGate, Unit
-from muster.local.envtest.process import Process
+from muster.local.process import Process
 from muster.model import names
 from muster.paths import IMPORT_ROOT
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from muster.kubernetes.client import APPLY, JSON, MERGE, STRATEGIC, Client
+from muster.kubernetes.client import APPLY, JSON, MERGE, STRATEGIC, Client, api_root, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
-from muster.local.envtest.control_plane import collection
 
 Object = dict[str, Any]
 
@@ -42,6 +41,7 @@ _VERSIONS: Final = {
     "Lease": "coordination.k8s.io/v1",
 }
 
+_PLURALS: Final = {"GangPolicy": "gangpolicies", "WorkloadPriorityClass": "workloadpriorityclasses"}
 FIELD_MANAGER: Final = "muster-examples"
 # How long a call is tried again while the API server is away or restarts.
 _PATIENCE: Final = 60.0
@@ -162,7 +162,8 @@ class Cluster:
 def _path(kind: str, name: str = "", *, namespace: str | None = None, **query: str) -> str:
     """Of an object, or of all of a kind; an object of a kind with namespaces is in `default` without one."""
     space = None if kind in _GLOBAL else namespace or ("default" if name else None)
-    path = collection(_VERSIONS[kind], kind, space)
+    plural = _PLURALS.get(kind, f"{kind.lower()}s")
+    path = f"{api_root(_VERSIONS[kind])}{inside(space or '')}/{plural}"
     return f"{path}{f'/{name}' if name else ''}{f'?{urlencode(query)}' if query else ''}"
 
 

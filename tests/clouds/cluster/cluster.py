@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from tests import built
+from tests import built, envtest
 from tests.clouds.cluster.controllers import PROGRAMS, STAGES, controllers
 from tests.clouds.cluster.kueue import HostedKueue
 from tests.clouds.cluster.machines import nodes
 from tests.clouds.cluster.reviews import HostedReviews
 from tests.clouds.handed import Handed, handed
 from tests.clouds.standin.serve import Clouds
+from tests.envtest import ControlPlane, Programs
 
 # Addresses of this machine, so that what serves a Service can listen on the Service's own. Clusters of two
 # processes must not give out the same one.

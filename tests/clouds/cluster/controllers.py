@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import Process, free_port
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.process import Process, free_port
 
 PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok")
 STAGES: Final = "kwok-stages"

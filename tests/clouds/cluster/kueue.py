@@ -14,11 +14,11 @@ from urllib.error import HTTPError
 
 import yaml
 
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import Process, free_port
 from muster.model import names
 from tests.clouds.cluster.controllers import HOSTED, SERVED
 from tests.clouds.cluster.visibility import visibility
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.process import Process, free_port
 
 _SPACE: Final = f"/api/v1/namespaces/{names.KUEUE_NAMESPACE}"
 _PODS: Final = f"{_SPACE}/pods?labelSelector={HOSTED[0]}%3D{HOSTED[1]}"

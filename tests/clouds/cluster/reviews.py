@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 
 from muster.components.gang_authority import PROGRAM, WEBHOOKS
 from muster.local.cluster.certificates import authority
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import free_port
 from muster.model.names import SYSTEM_NAMESPACE
+from tests.envtest import ControlPlane
+from tests.envtest.process import free_port
 
 _SERVICE: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/services/{WEBHOOKS}"
 _CONFIGURATIONS: Final = tuple(

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest.kueue import define
 from muster.render import kueue
-from tests import built
+from tests import built, envtest
 from tests.clouds.engine import ROOT
+from tests.envtest.kueue import define
 from tests.integration.adopt.world import World
 
 _CHART = "kueue-chart"

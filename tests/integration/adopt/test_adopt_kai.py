@@ -17,11 +17,11 @@ from muster.cli import main
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.kubernetes.client import connect
-from muster.local.envtest import path_of
 from muster.model.kai import OWN_CLASSES
 from muster.provider.comparison import same_meaning
 from muster.render import queues
 from muster.render.manifest import MANAGED_BY_LABEL
+from tests.envtest import path_of
 from tests.integration.adopt.world import adopter, apply
 from tests.kai.definitions import data, ours
 from tests.unit.adopt.kai_clusters import DEEP, GUIDE, PROGRAM, queue, shard

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import define
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import define
 from tests.integration.adopt.conftest import NEEDED, configuration
 from tests.integration.adopt.shapes import PRIORITIES
 from tests.integration.adopt.world import JOBS, KUEUE, World, submit

@@ -14,13 +14,13 @@ from muster.adopt.cluster import LiveCluster, fetch_cluster
 from muster.components.bundle import text
 from muster.kubernetes.client import connect
 from muster.kubernetes.kubeconfig import load_access
-from muster.local.envtest import ControlPlane, path_of
 from muster.model.stack import Stack
 from muster.provider.api import Cluster as ProviderCluster
 from muster.provider.api import Deadline
 from muster.provider.resource import Written, write
 from muster.render import queues
 from tests.clouds.engine import ROOT
+from tests.envtest import ControlPlane, path_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]

@@ -26,10 +26,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.kueue import define
-from muster.local.envtest.process import PROVISIONING_CRD, free_port
 from muster.model import queuetree
 from muster.model.gangpolicy import crd
 from muster.model.names import (
@@ -42,7 +38,10 @@ from muster.model.names import (
 )
 from muster.model.stack import Scheduler
 from muster.render.kueue.cluster import admission_check
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.kueue import define
+from tests.envtest.process import PROVISIONING_CRD, free_port
 from tests.integration.accounts import account_kubeconfig, limits, registered
 from tests.integration.kueue_api.objects import apply
 from tests.integration.rights import audited, forbidden

@@ -8,12 +8,11 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.kueue import define
 from muster.render import kueue
-from tests import built
+from tests import built, envtest
 from tests.clouds.engine import ROOT, Run, Workspace, workspace
+from tests.envtest import ControlPlane
+from tests.envtest.kueue import define
 from tests.kai.definitions import ours
 
 _CHART: Final = "kueue-chart"

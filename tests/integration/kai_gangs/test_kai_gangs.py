@@ -15,7 +15,6 @@ import yaml
 
 from muster.components import gang_authority
 from muster.config import load
-from muster.local.envtest import path_of
 from muster.local.simulated_cloud import manifests, names
 from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, KaiPolicy, crd, to_manifest
 from muster.model.names import (
@@ -28,6 +27,7 @@ from muster.model.names import (
     TEAM_LABEL,
 )
 from muster.model.stack import Scheduler
+from tests.envtest import path_of
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster, worker_group
 from tests.integration.ours import Ours

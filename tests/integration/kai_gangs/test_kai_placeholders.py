@@ -13,14 +13,13 @@ import pytest
 
 from muster.components import gang_authority
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import PROVISIONING_CRD
 from muster.model import names
 from muster.model.gangpolicy import crd
 from muster.model.stack import Scheduler
 from muster.render import gang, kai
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.process import PROVISIONING_CRD
 from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limits, registered
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply

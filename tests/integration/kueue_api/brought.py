@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import Process, free_port
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.process import Process, free_port
 from tests.waiting import PATIENCE
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 from tests.integration.kueue_api.world import CLUSTERS, JOBS, PODS, TEMPLATES, WORKLOADS, World
 from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler
 from tests.waiting import eventually

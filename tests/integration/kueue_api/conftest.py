@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import define
 from muster.model import gangpolicy, names, queuetree
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.kueue import UNCOUNTED
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import define
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.cloud import RIVALS, Cloud
 from tests.integration.kueue_api.objects import apply

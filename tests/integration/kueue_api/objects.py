@@ -3,8 +3,8 @@
 import urllib.error
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane, path_of
 from muster.manifests import lean
+from tests.envtest import ControlPlane, path_of
 
 _STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
 

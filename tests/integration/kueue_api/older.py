@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import CONVERTED
-from muster.local.envtest.process import CRDS
 from muster.model import names
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import CONVERTED
+from tests.envtest.process import CRDS
 
 _PROGRAM: Final = os.environ.get("MUSTER_KUEUE_BEFORE")
 _SOURCE: Final = os.environ.get("MUSTER_KUEUE_BEFORE_SOURCE")

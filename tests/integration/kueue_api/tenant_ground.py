@@ -17,14 +17,13 @@ from typing import Any, Final
 
 from muster.config import load
 from muster.kubernetes.client import api_root
-from muster.local import envtest
-from muster.local.envtest import Programs, path_of
-from muster.local.envtest.process import Process
 from muster.model import names
 from muster.model.stack import Stack
 from muster.model.work import BY_KIND
 from muster.render import queues, tenancy
-from tests import built
+from tests import built, envtest
+from tests.envtest import Programs, path_of
+from tests.envtest.process import Process
 from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import every_right, world_of

@@ -13,10 +13,10 @@ import yaml
 
 from muster.check.admission import Admission
 from muster.check.demands import demands
-from muster.local.envtest import ControlPlane, path_of
 from muster.model import names
 from muster.model.ray import RayAuth
 from muster.model.work import BY_KIND, WorkKind, value_at
+from tests.envtest import ControlPlane, path_of
 from tests.integration.kueue_api.cloud import Cloud
 from tests.integration.kueue_api.tenant_ground import TEAM, Ground, ground_of
 from tests.integration.kueue_api.world import PODS, REQUESTS, WORKLOADS, holds

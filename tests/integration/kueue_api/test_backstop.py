@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from muster.components import gang_authority
-from muster.local import envtest
 from muster.model import names
+from tests import envtest
 from tests.integration.accounts import attack
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import PATHS, plain, with_gpu, work

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from muster.local.envtest import path_of
 from muster.model import names
 from muster.model.stack import GangAdmission, GangMode
 from muster.render import kueue
+from tests.envtest import path_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import JOBS, REQUESTS, TEAM, TEMPLATES, WORKLOADS, World, is_theirs
 from tests.unit.model.kueue_files import rendered

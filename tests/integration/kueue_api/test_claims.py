@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Stack
+from tests.envtest import ControlPlane
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import KUEUE, condition, holds, pod
 from tests.unit.model.kueue_files import rendered

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from muster.local.envtest import path_of
 from muster.model import names
+from tests.envtest import path_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import KUEUE, WORKLOADS, World
 from tests.waiting import eventually

@@ -11,7 +11,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from muster.local.envtest import ControlPlane, path_of
 from muster.model.names import FORECAST_ANNOTATION, SYSTEM_NAMESPACE
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
@@ -23,6 +22,7 @@ from muster.replay.player import PROGRAM
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.recording_file import write_recording
 from tests import built
+from tests.envtest import ControlPlane, path_of
 from tests.integration.accounts import account_kubeconfig, attack
 from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import deploy, recording_stack

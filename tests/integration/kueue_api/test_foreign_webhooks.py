@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Final
 
 from muster.local.cluster.certificates import authority
-from muster.local.envtest import path_of
-from muster.local.envtest.process import free_port
 from muster.model import names
+from tests.envtest import path_of
+from tests.envtest.process import free_port
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain
 from tests.integration.kueue_api.world import PODS, REQUESTS, TEAM, World, is_outside

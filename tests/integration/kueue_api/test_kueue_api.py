@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from muster.config import load
-from muster.local.envtest import ControlPlane, path_of
 from muster.manifests import lean
 from muster.model.stack import Scheduler, Stack
+from tests.envtest import ControlPlane, path_of
 from tests.integration.kueue_api.objects import Refused, apply
 from tests.length import examples
 from tests.unit.model.kueue_files import DEFAULTED, EVERYTHING, PREEMPTING, rendered

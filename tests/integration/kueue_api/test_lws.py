@@ -8,10 +8,9 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.local import envtest
 from muster.model import names
 from muster.model.work import SERVED, Work
-from tests import built
+from tests import built, envtest
 from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply

@@ -17,7 +17,6 @@ import yaml
 from muster.cli import main
 from muster.controller.kube.client import Client
 from muster.controller.kube.connection import kubeconfig
-from muster.local.envtest import ControlPlane
 from muster.model.names import BUDGET_ANNOTATION
 from muster.model.observability import Budgets
 from muster.model.stack import Scheduler
@@ -26,6 +25,7 @@ from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.recording_file import load_recording, write_recording
 from muster.usage.budgets import AGENT, Budget, Keeper, Order
 from muster.usage.inputs import PoolTerms, Terms
+from tests.envtest import ControlPlane
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import RecorderProcess, account, deploy, recording_stack, start_and_watch

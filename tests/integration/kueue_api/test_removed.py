@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from muster.components import gang_authority
-from muster.local.envtest import path_of
 from muster.model import names
+from tests.envtest import path_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import KUEUE, MERGE, World, condition, is_let_in, is_outside
 from tests.waiting import eventually

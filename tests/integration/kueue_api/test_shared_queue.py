@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from muster.config import load
-from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.render import kueue
 from muster.render.queuetree import submissions
+from tests.envtest import ControlPlane
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.test_kueue_api import SHARED
 from tests.integration.kueue_api.world import KUEUE, holds, pod

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.local.envtest import path_of
 from muster.model import names
 from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.render import kueue
+from tests.envtest import path_of
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import ROOT, World, is_let_in, is_ours, is_outside, is_theirs

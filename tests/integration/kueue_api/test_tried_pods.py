@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.local.envtest import path_of
 from muster.model import names
+from tests.envtest import path_of
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu, work

@@ -8,14 +8,14 @@ from typing import Final
 
 from muster.config import load
 from muster.kubernetes.kubeconfig import load_access
-from muster.local import envtest
-from muster.local.envtest.kueue import define
 from muster.model import gangpolicy, names, queuetree
 from muster.provider.api import Cluster, Deadline
 from muster.provider.converge import remove
 from muster.provider.manifests import Ref, ref_of
 from muster.render import gang, kueue
 from muster.render.queuetree import tree
+from tests import envtest
+from tests.envtest.kueue import define
 from tests.integration.kueue_api.conftest import bare_of
 from tests.integration.kueue_api.older import Older, migrate, older, stored_versions
 from tests.integration.kueue_api.world import KUEUE, STACK, WORKLOADS, World, is_let_in, is_outside

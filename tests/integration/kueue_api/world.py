@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.components import gang_admission, gang_authority
-from muster.local.envtest import ControlPlane, Programs, path_of
-from muster.local.envtest.process import Process, free_port
 from muster.model import names
 from muster.model.stack import Stack
 from muster.render import gang, queuetree
+from tests.envtest import ControlPlane, Programs, path_of
+from tests.envtest.process import Process, free_port
 from tests.faults.kills import Kill
 from tests.faults.managers import Manager
 from tests.faults.proxy import Proxy

@@ -8,11 +8,10 @@ from typing import Final
 import pytest
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest.kueue import define
 from muster.render import kueue
-from tests import built
+from tests import built, envtest
 from tests.clouds.engine import ROOT, Workspace, workspace
+from tests.envtest.kueue import define
 from tests.integration.library.world import EXAMPLES, Cluster, Engine
 
 _CHART: Final = "kueue-chart"

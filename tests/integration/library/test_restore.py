@@ -7,10 +7,9 @@ from typing import Final
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest.kueue import define
-from tests import built
+from tests import built, envtest
 from tests.clouds.engine import ROOT, Run, Workspace, workspace
+from tests.envtest.kueue import define
 from tests.integration.library.world import EXAMPLES, KUEUE, Cluster
 
 _NEEDED: Final = ("etcd", "kube-apiserver", "kube-controller-manager")

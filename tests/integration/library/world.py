@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.envtest import ControlPlane
 from tests.clouds.engine import ROOT, Workspace
+from tests.envtest import ControlPlane
 
 EXAMPLES: Final = ROOT / "examples" / "library"
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"

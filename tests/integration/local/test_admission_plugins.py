@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.local import envtest
 from muster.local.cluster.units import ADMISSION_PLUGINS
-from tests import built
+from tests import built, envtest
 
 
 def test_no_service_of_the_local_cluster_names_an_external_address(tmp_path: Path) -> None:

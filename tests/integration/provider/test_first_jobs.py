@@ -14,15 +14,14 @@ import pytest
 
 from muster.config import load
 from muster.kubernetes.kubeconfig import load_access
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.kueue import define
-from muster.local.envtest.process import CRDS, PROVISIONING_CRD, Process
 from muster.model.stack import Stack
 from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
 from muster.render import queues, queuetree, ray, tenancy
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.kueue import define
+from tests.envtest.process import CRDS, PROVISIONING_CRD, Process
 from tests.integration.tenancy import crds
 from tests.waiting import eventually
 

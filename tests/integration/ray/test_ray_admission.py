@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from muster.local.envtest import path_of
 from muster.model import names
 from muster.model.programs import Version
 from muster.model.ray import Ray, RayAuth
 from muster.render import ray
+from tests.envtest import path_of
 from tests.integration.conftest import ApiServer
 from tests.integration.tenancy.cluster import administrator
 from tests.waiting import eventually

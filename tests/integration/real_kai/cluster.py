@@ -15,11 +15,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from muster.local import envtest, kai
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import Process, free_port
+from muster.local import kai
 from muster.replay.kai_player import PROGRAM
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.process import Process, free_port
 from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
 from tests.integration.real_kai.random_worlds import WORLD_LABEL, RandomWorld, priority_classes
 from tests.waiting import eventually

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import PROVISIONING_CRD
 from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import crd
 from muster.model.stack import Stack
 from muster.render import kai
 from muster.replay.kai_player import PROGRAM
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.process import PROVISIONING_CRD
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
 from tests.integration.real_kai.bodies import NO_BOUND

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local import envtest, kai
+from muster.local import kai
 from muster.local.cluster.units import ALL_STAGES, kwok_flags
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import PROVISIONING_CRD, Process, free_port
 from muster.model import names
+from tests import envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.process import PROVISIONING_CRD, Process, free_port
 
 SWITCH: Final = "MUSTER_KAI"
 KAI_CRDS: Final = kai.CRDS

@@ -12,14 +12,13 @@ import yaml
 
 from muster.cli import main
 from muster.live.snapshot import GroupPod, Node, PodGroup, Taint, Toleration
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.whatif.kai import group_manifest, pod_manifest, to_manifest
 from muster.replay.recording import Header, Job, Recording
 from muster.replay.recording_file import write_recording
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
 from tests.integration.lab import recorded_job, run_of, write_stack
 from tests.integration.real_kai.cluster import KAI
 from tests.integration.real_kai.programs import KAI_CRDS

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest.controllers import define, karpenter, stock
-from muster.local.envtest.process import Programs
 from muster.local.karpenter import CRDS, NODE_CLAIMS, NODE_POOLS, InstanceType, node_pool, stock_key
 from muster.model.gangpolicy import RetryPolicy
 from muster.model.stack import Stack
-from tests import built
+from tests import built, envtest
+from tests.envtest.controllers import define, karpenter, stock
+from tests.envtest.process import Programs
 from tests.integration.pod_autoscaler import PLACEHOLDERS, scheduler, taint_of
 from tests.integration.real_kai.bodies import POOL, Gang
 from tests.integration.real_kai.placed import ask_by_placeholders

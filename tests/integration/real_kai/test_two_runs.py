@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 from tests.integration.real_kai.conftest import kai_plane
 from tests.integration.real_kai.programs import Running
 from tests.waiting import eventually

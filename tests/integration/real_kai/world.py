@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.controller.kai.labels import CLUSTER_NAME, STATUS
-from muster.local.envtest import ControlPlane
 from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import GangPolicy, to_manifest
 from muster.model.names import GPU_RESOURCE, KAI_QUEUE_LABEL
+from tests.envtest import ControlPlane
 from tests.integration.ours import Ours
 from tests.integration.real_kai.bodies import Gang, Json, fake_node, lone_pod, offering, ray_cluster
 from tests.integration.real_kai.programs import Running

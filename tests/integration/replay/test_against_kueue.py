@@ -20,13 +20,12 @@ from typing import Any, Final
 import pytest
 
 from muster.live.fields import find_condition, is_true, text
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.replay import stored
 from muster.replay.player import PROGRAM, Playback, play
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.kueue import define
 from tests.integration.replay.worlds import RandomWorld, flavors, random_world
 from tests.integration.whatif import job_simulator, simulate
 from tests.integration.whatif.simulate import expected_usage, path_of, wait_for_usage_sync

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.local.envtest import ControlPlane
+from tests.envtest import ControlPlane
 from tests.waiting import eventually
 
 Object = dict[str, Any]

@@ -11,16 +11,15 @@ import pytest
 
 from muster.components import gang_authority
 from muster.config import load
-from muster.local import envtest
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import CRDS, PROVISIONING_CRD
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import Work
 from muster.render import queues, tenancy
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane
+from tests.envtest.process import CRDS, PROVISIONING_CRD
 from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import (
     Caller,

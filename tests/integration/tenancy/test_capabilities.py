@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest.process import CRDS, PROVISIONING_CRD
 from muster.model.tenancy import Capability, PodSecurity
-from tests import built
+from tests import built, envtest
+from tests.envtest.process import CRDS, PROVISIONING_CRD
 from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import Answer, Caller, Object, apply, await_denied, place
 from tests.integration.tenancy.conftest import World, described, world_of

@@ -19,9 +19,9 @@ from typing import Any, Final
 import aiohttp
 
 from muster.live.fields import find_condition, is_true, mapping, parse_preemptor, text
-from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.render.manifest import Manifest
+from tests.envtest import ControlPlane
 
 _NAME: Final = "muster-what-if"
 _RESOURCE: Final = "muster.dev/probe"

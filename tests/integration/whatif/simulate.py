@@ -19,9 +19,6 @@ import aiohttp
 from muster.live.fields import find_condition, is_true, items, mapping, number, text, texts
 from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_amount
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Stack
@@ -30,6 +27,9 @@ from muster.preview.whatif.scenario import Decision, Outcome, Scenario, Workload
 from muster.render.kueue import deciding_config
 from muster.render.manifest import Manifest
 from muster.replay import stored
+from tests import envtest
+from tests.envtest import ControlPlane, Programs
+from tests.envtest.kueue import define
 from tests.integration.whatif import job_simulator
 from tests.integration.whatif.job_simulator import JobSimulator, has_reason
 

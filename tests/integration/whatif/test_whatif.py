@@ -14,14 +14,13 @@ import yaml
 from muster import config
 from muster.cli import main
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, format_snapshot
-from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.preview.whatif.kueue import simulate_both
 from muster.preview.whatif.scenario import Decision, Scenario, synthetic_snapshot
 from muster.replay.player import PROGRAM, ensure_player
-from tests import built
+from tests import built, envtest
+from tests.envtest import ControlPlane, Programs
 from tests.integration.lab import write_stack
 from tests.integration.whatif import simulate
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.envtest.process import free_port
+from tests.envtest.process import free_port
 
 
 def test_no_outgoing_connection_is_given_a_free_port_before_a_program_listens_there() -> None:
@@ -28,7 +28,7 @@ def test_a_port_that_one_process_was_given_is_given_to_no_other_while_that_one_l
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before anything listens there."""
-    code = "from muster.local.envtest.process import free_port; print(free_port(), flush=True); input()"
+    code = "from tests.envtest.process import free_port; print(free_port(), flush=True); input()"
     with subprocess.Popen(
         (sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from muster.local.cluster import units
-from muster.local.envtest.control_plane import ControlPlane
-from muster.local.envtest.process import Process, Programs, free_port
 from muster.local.karpenter import (
     CLOUD,
     CRDS,
@@ -28,6 +26,8 @@ from muster.local.karpenter import (
     flags,
     node_class,
 )
+from tests.envtest.control_plane import ControlPlane
+from tests.envtest.process import Process, Programs, free_port
 
 _PROGRAM: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"

@@ -11,10 +11,10 @@ Needs no root and no container. Everything listens on loopback at free ports, is
 with the block, or with the caller if that is killed.
 """
 
-from muster.local.envtest.control_plane import ControlPlane, control_plane, path_of
-from muster.local.envtest.controllers import controllers, karpenter, kwok, scheduler
-from muster.local.envtest.kueue import kueue
-from muster.local.envtest.process import Programs, ensure, found, missing, program
+from tests.envtest.control_plane import ControlPlane, control_plane, path_of
+from tests.envtest.controllers import controllers, karpenter, kwok, scheduler
+from tests.envtest.kueue import kueue
+from tests.envtest.process import Programs, ensure, found, missing, program
 
 __all__ = [
     "ControlPlane",

@@ -23,10 +23,10 @@ from typing import Any, Final
 import yaml
 
 from muster.local.cluster.certificates import authority
-from muster.local.envtest.control_plane import ControlPlane
-from muster.local.envtest.process import CRDS, PROVISIONING_CRD, Process, Programs, free_port
 from muster.local.errors import LocalClusterError
 from muster.model.work import WORK
+from tests.envtest.control_plane import ControlPlane
+from tests.envtest.process import CRDS, PROVISIONING_CRD, Process, Programs, free_port
 
 Manifest = dict[str, Any]
 
@@ -112,7 +112,7 @@ def _holds(word: str, frameworks: list[str], path: Path) -> bool:
 NAMESPACE: Final = "kueue-system"
 _MERGE: Final = "application/merge-patch+json"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - a name
+_SECRET: Final = "kueue-webhook-server-cert"
 # pkg/util/cert/cert.go of Kueue 0.19.2
 CONVERTED: Final = frozenset(
     f"{plural}.kueue.x-k8s.io"

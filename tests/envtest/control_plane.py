@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from muster.kubernetes.client import APPLY, JSON, Client, api_root, inside
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
-from muster.local.envtest.process import Process, Programs, free_port
 from muster.whole_file import write_whole
+from tests.envtest.process import Process, Programs, free_port
 
 # API paths of objects, for the kinds that are written without asking a server how it spells the plural.
 
