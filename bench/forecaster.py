@@ -40,10 +40,9 @@ from muster.replay.forecast import Settings, forecast_all
 from muster.replay.forecaster import PLAYER_MEMORY
 from muster.replay.moment import at_moment, moment_of
 from muster.replay.player import Playback, ensure_player
-from muster.replay.queues import of_cluster
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.recording_file import load_recording, next_part, write_recording
-from muster.replay.side import KueueDecider, Side, Subject
+from muster.replay.side import KueueDecider, Side, Subject, of_cluster
 from tests import envtest
 from tests.envtest import ControlPlane
 from tests.envtest.kueue import define

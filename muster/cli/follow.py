@@ -11,7 +11,7 @@ from typing import Final
 from muster.cli.output import STDOUT, is_terminal, put
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, inside
-from muster.live.mirror import Changes
+from muster.live.top import Changes
 from muster.live.why.format import format_status
 from muster.live.why.job_status import JobStatus, fetch_status
 from muster.model import names

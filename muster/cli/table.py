@@ -84,7 +84,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "backend": Entry(
         "Where a stack's state and secrets are kept.",
         {"create": Entry("Create the bucket and the key for a stack's state and secrets.")},
-        module="backend",
+        module="doctor",
     ),
     "local": Entry(
         "A real Kubernetes cluster on this machine, with a simulated GPU cloud.",

@@ -32,10 +32,9 @@ from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Settings, forecast_all
 from muster.replay.moment import Moment, at_moment, is_over, moment_of
 from muster.replay.player import Manifest, Playback
-from muster.replay.queues import of_cluster
 from muster.replay.recording import RecordingError, limited_memory
 from muster.replay.recording_file import load_recording
-from muster.replay.side import KueueDecider, Side, Subject
+from muster.replay.side import KueueDecider, Side, Subject, of_cluster
 from muster.replay.sources import WORKLOADS
 from muster.replay.watch import quiet_logs
 

@@ -101,7 +101,7 @@ def test_base_commands_import_nothing_of_the_extras(command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["image", "backend", "doctor"])
+@pytest.mark.parametrize("command", ["image", "doctor"])
 def test_commands_for_a_cloud_import_nothing_of_the_local_cluster(command: str) -> None:
     done = without((*LOCAL, *CLOUD), f"import muster.cli.commands.{command}")
     assert done.returncode == 0, done.stderr

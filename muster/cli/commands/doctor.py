@@ -1,4 +1,4 @@
-"""`muster doctor`."""
+"""`muster doctor` and `backend create`: what a first `pulumi up` needs."""
 
 import json
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from muster.cli.options import (
     stack_argument,
 )
 from muster.cli.output import note, put, put_json
+from muster.cloud.backend import make
 from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.record import record
@@ -162,3 +163,16 @@ def _cluster(stack: Stack, kubeconfig: Path | None, context: str) -> Reach | Non
 def _lines(finding: Finding) -> str:
     line = f"{_SIGNS[finding.state]}{finding.check}: {sanitize_line(finding.message, longest=500)}\n"
     return f"{line}       fix: {finding.fix}\n" if finding.fix else line
+
+
+@command(examples="muster backend create gke-prod")
+@stack_argument
+def backend_create(stack: str) -> None:
+    """Create the bucket and the key for a stack's state and secrets.
+
+    Existing ones are not changed. Prints the two Pulumi commands that use them.
+    """
+    file = existing_stack(stack)
+    backend = make(config.load(file).cluster)
+    click.echo("# The bucket of the state and the key of its secrets exist. Now run:")
+    click.echo("\n".join(backend.commands(stack_name(file))))

@@ -23,9 +23,8 @@ from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.live.fields import Json, items, text, to_json
-from muster.live.mirror import Mirror
 from muster.live.snapshot import fetch_snapshot, format_snapshot
-from muster.live.top import Top, format_top, paths, to_top
+from muster.live.top import Mirror, Top, format_top, paths, to_top
 from muster.live.why.job_status import fetch_job_pods
 from muster.live.why.pods import log_path
 from muster.model.stack import Scheduler

@@ -22,8 +22,7 @@ from muster.local import preflight
 from muster.local.build.cache import cache_root
 from muster.local.build.children import BuildStoppedError
 from muster.local.cluster import control, network_policies
-from muster.local.cluster.local_cluster import LocalCluster, existing, named
-from muster.local.cluster.settings import environment
+from muster.local.cluster.local_cluster import LocalCluster, environment, existing, named
 from muster.local.errors import LocalClusterError
 
 

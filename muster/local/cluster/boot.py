@@ -32,7 +32,7 @@ from muster.local.cluster.local_cluster import (
 )
 from muster.local.cluster.network import Kubectl
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.settings import Settings
+from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.errors import LocalClusterError
 from muster.local.kai import PROGRAMS as KAI_PROGRAMS

@@ -7,6 +7,7 @@ each has a network namespace of its own; only the uplink to the host differs.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -150,3 +151,20 @@ def free_index(taken: frozenset[int], host_addresses: frozenset[str]) -> int:
         "are up on this machine already",
         fix="take one down: muster local down",
     )
+
+
+def environment(cluster: LocalCluster) -> dict[str, str]:
+    """What `pulumi`, `kubectl` and the examples need to work on this local cluster and on no other."""
+    artifacts = json.loads(cluster.artifacts.read_text())
+    tools, path = artifacts["path"], os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    return {
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "MUSTER_ARTIFACTS": str(cluster.artifacts),
+        "PULUMI_BACKEND_URL": f"file://{cluster.pulumi_state}",
+        "PULUMI_CONFIG_PASSPHRASE": "",  # the state dies with the cluster and holds nothing but its objects
+        "PULUMI_HOME": str(cluster.state / "pulumi-home"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "RAY_IMAGE": artifacts["images"].get("ray", ""),  # what stands in the examples in its place
+        "PATH": path if tools in path.split(":") else f"{tools}:{path}",
+    }

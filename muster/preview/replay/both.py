@@ -45,9 +45,8 @@ from muster.replay.figures import Figures, Played, devices, to_figures
 from muster.replay.kai_player import VERSION, KaiCourse, KaiEntry, ensure_kai_player, play_course
 from muster.replay.moment import Moment, Running
 from muster.replay.player import Manifest, Playback, PlayerPool, ensure_player
-from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
-from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM, Decider, KueueDecider, Subject, quota_of_all
+from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM, Decider, KueueDecider, Queues, Subject, quota_of_all
 from muster.replay.stored import has_pool, to_pods
 from muster.usage.inputs import rates_of, to_quotas, to_terms
 from muster.usage.ledger import Hold, Window, book

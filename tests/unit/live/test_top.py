@@ -9,10 +9,9 @@ import pytest
 from muster.cli.follow import fit
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
-from muster.live import mirror as mirror_module
+from muster.live import top
 from muster.live.fields import text, to_json
-from muster.live.mirror import Mirror
-from muster.live.top import Top, format_top, paths, to_top
+from muster.live.top import Mirror, Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod
 from tests.unit.preview.http_world import Asked, Reply, serving
 from tests.unit.preview.snapshot_world import cluster_queue, kai_lists, local_queue, workload
@@ -156,7 +155,7 @@ def test_a_line_is_cut_at_the_width_of_the_terminal(line: str, cut: str) -> None
 def test_a_list_follows_changes_and_is_read_again_when_its_watch_is_too_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mirror_module, "_RETRY", 0.01)
+    monkeypatch.setattr(top, "_RETRY", 0.01)
 
     def node(name: str, version: str) -> dict[str, Any]:
         return {"metadata": {"name": name, "resourceVersion": version}}

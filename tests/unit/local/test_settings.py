@@ -4,7 +4,7 @@ from pathlib import Path
 
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.settings import Settings
+from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
 
 

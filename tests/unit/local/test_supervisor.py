@@ -14,7 +14,7 @@ import pytest
 
 from muster.local.cluster import control, network_policies
 from muster.local.cluster.local_cluster import LocalCluster
-from muster.local.cluster.settings import Settings
+from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.errors import LocalClusterError
 from tests.waiting import PATIENCE, eventually
@@ -23,8 +23,7 @@ from tests.waiting import PATIENCE, eventually
 PROGRAM = """
 import asyncio, pathlib, sys
 from muster.local.cluster.local_cluster import LocalCluster
-from muster.local.cluster.settings import Settings
-from muster.local.cluster.supervisor import Supervisor
+from muster.local.cluster.supervisor import Settings, Supervisor
 where = pathlib.Path(sys.argv[1])
 cluster = LocalCluster("t", 0, run=where, state=where)
 asyncio.run(Supervisor(cluster, Settings.read(cluster), unenforced="no queue").run())

@@ -67,7 +67,7 @@ def test_the_way_back_is_the_mirror_image(one: Stack, two: Stack) -> None:
 def test_comparing_groups_equals_comparing_each_pair_of_teams(one: Stack, two: Stack) -> None:
     before, after = KueueRules.of(to_tree(one)), KueueRules.of(to_tree(two))
     expected = set()
-    teams = {*before.teams, *after.teams}
+    teams = {*before.profiles, *after.profiles}
     for first in teams:
         for second in teams - {first}:
             had, has = before.rights(first, second), after.rights(first, second)

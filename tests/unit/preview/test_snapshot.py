@@ -219,6 +219,6 @@ def test_any_json_is_a_snapshot_or_refused(value: object) -> None:
 
 def test_a_device_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no size that could be looked at first."""
-    monkeypatch.setattr("muster.live.snapshot.fetch._MAX_BYTES", 1024)
+    monkeypatch.setattr("muster.live.snapshot._MAX_BYTES", 1024)
     with pytest.raises(SnapshotError, match="larger than"):
         load_snapshot(Path("/dev/zero"))

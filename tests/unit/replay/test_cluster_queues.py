@@ -8,7 +8,7 @@ import pytest
 from muster.config import load
 from muster.model import names
 from muster.preview.replay.both import queues_of
-from muster.replay.queues import FlavorPool, of_cluster
+from muster.replay.side import FlavorPool, of_cluster
 
 _STACKS = Path(__file__).parents[3] / "stacks"
 

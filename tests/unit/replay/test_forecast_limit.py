@@ -9,9 +9,8 @@ from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Settings, forecast
 from muster.replay.moment import Moment
 from muster.replay.player import Playback, PlayedRun
-from muster.replay.queues import of_cluster
 from muster.replay.recording import Header, Job, PodSet
-from muster.replay.side import KueueDecider, Side, Subject
+from muster.replay.side import KueueDecider, Side, Subject, of_cluster
 
 _AT = 1_000_000.0
 _HOUR = 3600
