@@ -155,7 +155,10 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
     [
         ("muster.cli.forecast, muster.preview.replay.forecast_text", ["check", "local"]),
         ("muster.cli.commands.record, muster.replay.recorder", ["controller"]),
-        ("muster.cli.plan, muster.preview.replay.both, muster.preview.whatif.kueue", ["local"]),
+        (
+            "muster.preview.proposal.proposal, muster.preview.replay.both, muster.preview.whatif.kueue",
+            ["local"],
+        ),
         ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),
     ],
     ids=["why", "record", "plan, diff and what-if", "image"],

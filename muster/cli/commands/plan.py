@@ -1,17 +1,32 @@
 """`muster plan`."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from muster.cli.command import command
 from muster.cli.options import FILE, Written, assumption_options, existing_stack, json_option, stack_argument
-from muster.cli.output import STDOUT, put, put_json
+from muster.cli.output import STDOUT, note, progress, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.model.quantities import parse_duration
+from muster.model.stack import Scheduler
+from muster.paths import stack_name
+from muster.whole_file import write_whole
 
+if TYPE_CHECKING:
+    from muster.preview.proposal.evaluate import Budget
+    from muster.preview.proposal.goals import Goal, Sample
+    from muster.preview.proposal.knobs import Values
+    from muster.preview.proposal.proposal import Proposal
+    from muster.replay.recording import Recording
+
+_PREFIXES: Final = {"quota": "", "borrow": "borrow ", "lend": "lend "}
 _EXAMPLES = """
 muster plan gke-prod --recording last-month.jsonl.gz --goal "p95(prod) < 15m"
 muster plan gke-prod --recording last-month.jsonl.gz --goal "p95(vision) < 1h" --keep "p95(speech) < 2h"
@@ -99,25 +114,17 @@ def cli(
     file and its replay. Ctrl-C prints the best change so far. Equal inputs give equal answers, unless the
     time ends the search.
     """
+    # What plays takes longer to import than `--help` may, and needs an extra.
     from muster.replay.recording_file import load_recording
 
     file = existing_stack(stack)
     recorded = load_recording(recording)
-    # What plays takes longer to import than `--help` may, and needs an extra.
-    from muster.cli.plan import INTERRUPTED, Asked, plan
-    from muster.preview.proposal.evaluate import Budget
+    from muster.preview.proposal.evaluate import INTERRUPTED, Budget
     from muster.preview.proposal.proposal import format_proposal, to_json
 
-    asked = Asked(
-        file=file,
-        recording=recorded,
-        goals=goals,
-        keeps=keeps,
-        assumptions=Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed),
-        budget=Budget(evaluations=evaluations, seconds=_seconds(limit), jobs=jobs),
-        is_written=write,
-    )
-    found = plan(asked)
+    budget = Budget(evaluations=evaluations, seconds=_seconds(limit), jobs=jobs)
+    assumptions = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
+    found = _propose(file, recorded, goals, keeps, assumptions=assumptions, budget=budget, is_written=write)
     if as_json:
         put_json(to_json(found))
     else:
@@ -125,6 +132,76 @@ def cli(
     if found.stopped == INTERRUPTED:
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if found.is_met else ExitCode.FOUND
+
+
+def _propose(
+    file: Path,
+    recording: Recording,
+    goals: Sequence[str],
+    keeps: Sequence[str],
+    *,
+    assumptions: Written,
+    budget: Budget,
+    is_written: bool,
+) -> Proposal:
+    from muster.config import load
+    from muster.preview.proposal.evaluate import Subject
+    from muster.preview.proposal.goals import parse_goal
+    from muster.preview.proposal.proposal import propose
+    from muster.replay.player import ensure_player
+
+    stack = load(file)
+    if stack.scheduler is not Scheduler.KUEUE:
+        raise MusterError(
+            "plan searches with Kueue alone: it takes dozens of replays, and one with KAI can take minutes.",
+            fix="try a change by hand: muster diff STACK --replay RECORDING.",
+        )
+    text = file.read_bytes().decode()
+    subject = Subject(
+        file=file,
+        text=text,
+        stack=stack,
+        recording=recording,
+        assumptions=assumptions.parse(),
+        goals=[parse_goal(each, stack) for each in goals],
+        keeps=[parse_goal(each, stack) for each in keeps],
+    )
+    with progress():
+        program = ensure_player()
+    found = propose(
+        subject,
+        name=stack_name(file),
+        program=program,
+        budget=budget,
+        on_evaluation=_Progress(subject.goals, budget.evaluations),
+    )
+    if is_written and found.changes and found.is_met:
+        if file.read_bytes().decode() != text:
+            raise MusterError(
+                f"{file} has changed since the search began, so it was not written.",
+                fix="run the search again.",
+            )
+        write_whole(file, found.text.encode())
+        note(f"{file} is written.")
+    return found
+
+
+class _Progress:
+    """A line for each replay: the goals' values, and what was tried."""
+
+    def __init__(self, goals: Sequence[Goal], most: int) -> None:
+        self._goals, self._most = goals, most
+        self._base: Values | None = None
+
+    def __call__(self, number: int, values: Values, sample: Sample) -> None:
+        self._base = base = self._base or values
+        reached = ", ".join(f"{each.text}: {each.format(each.value(sample))}" for each in self._goals)
+        changed = [
+            f"{knob.owner} {_PREFIXES[knob.key]}{base[knob]} → {value} {knob.pool}"
+            for knob, value in sorted(values.items())
+            if value != base[knob]
+        ]
+        note(f"{number:3}/{self._most}  {reached}  ({', '.join(changed) or 'the stack as it is'})")
 
 
 def _seconds(text: str) -> float:
