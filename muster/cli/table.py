@@ -33,18 +33,20 @@ TABLE: Final[Mapping[str, Entry]] = {
         "Write a project of your own, or show what newer templates would change in it.", module="project"
     ),
     "new": Entry("Write one more stack file into a project.", module="project"),
-    "validate": Entry("Check stack files, offline."),
+    "validate": Entry("Check stack files, offline.", module="stack"),
     "check": Entry(
         "Check offline whether a team's job would be admitted, and where it could run.", extras=("check",)
     ),
-    "show": Entry("Print a stack with what it extends, and where each value is written.", module="show"),
+    "show": Entry("Print a stack with what it extends, and where each value is written.", module="stack"),
     "render": Entry(
-        "Write the queue objects of a stack as YAML, for any tool that applies it.", module="show"
+        "Write the queue objects of a stack as YAML, for any tool that applies it.", module="stack"
     ),
-    "explain": Entry("Explain a key of the stack file: values, default, example.", module="explain"),
+    "explain": Entry("Explain a key of the stack file: values, default, example.", module="reference"),
     "demo": Entry("Show a report, a plan and a reason on data of the package."),
-    "machines": Entry("List the machines that a stack may name: GPU, memory, price, cloud."),
-    "schema": Entry("Print the JSON Schema of a stack file, for editors.", module="explain"),
+    "machines": Entry(
+        "List the machines that a stack may name: GPU, memory, price, cloud.", module="reference"
+    ),
+    "schema": Entry("Print the JSON Schema of a stack file, for editors.", module="reference"),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "usage": Entry("Show what teams used, borrowed and wasted, by hours and cost."),
     "plan": Entry("Find the smallest change of quotas with which a recording meets goals."),

@@ -12,7 +12,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
-from muster.cli.commands.explain import format_value
+from muster.cli.commands.reference import format_value
 from muster.config.document import NAMESPACE
 from muster.config.schema.keys import Key, stack_keys
 from muster.model import gangpolicy, queuetree

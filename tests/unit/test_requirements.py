@@ -36,7 +36,7 @@ HEAVY: Final = (
 )
 # What the wheel without an extra has to run.
 BASE_COMMANDS: Final = (
-    *("validate", "diff", "live", "why", "submit", "project", "ci"),
+    *("stack", "diff", "live", "why", "submit", "project", "ci"),
     *("adopt", "record"),
 )
 

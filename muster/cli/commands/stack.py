@@ -1,4 +1,4 @@
-"""`muster show` and `muster render`: a stack, and its queue objects, as text."""
+"""`muster validate`, `show` and `render`: whether a stack file is valid, and what it means, as text."""
 
 from pathlib import Path
 from typing import Final
@@ -7,15 +7,70 @@ import click
 import yaml
 
 from muster.cli.command import command
-from muster.cli.options import existing_stack, json_option, stack_argument
+from muster.cli.options import (
+    STACK,
+    MemberType,
+    existing_stack,
+    json_option,
+    stack_argument,
+    stack_file_fix,
+    stack_file_problem,
+    stack_names,
+    stack_path,
+)
 from muster.cli.output import STDOUT, put, put_json
 from muster.config import ConfigError, load
 from muster.config.document import Document
 from muster.config.project import load_document, origin_records, plain_values, to_text
 from muster.config.stack import examine
-from muster.errors import ExitCode
+from muster.errors import ExitCode, MusterError
 from muster.model.stack import Scheduler
-from muster.render import queues, tenancy
+from muster.preview.validate import FileResult, Format, check_file, format_findings, missing_file
+
+_VALIDATE_EXAMPLES = """
+muster validate
+muster validate gke-prod
+muster validate stacks/Pulumi.gke-prod.yaml --format github
+"""
+_VALIDATE_CODES = {
+    ExitCode.DONE: "Every file is a valid stack; there may be warnings.",
+    ExitCode.FOUND: "A file has mistakes.",
+    ExitCode.UNUSABLE: "A file is not there (the others are checked), or there is nothing to check.",
+}
+
+
+@command(examples=_VALIDATE_EXAMPLES, codes=_VALIDATE_CODES)
+@click.argument("stacks", type=STACK, nargs=-1, metavar="[STACK]...")
+@click.option(
+    "--format",
+    "how",
+    type=MemberType(Format),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="`github` writes annotations of a workflow, `gitlab` a Code Quality report.",
+)
+@json_option
+def validate(stacks: tuple[str, ...], *, how: Format, as_json: bool) -> ExitCode:
+    """Check stack files, offline: schema, rules, and the clouds' tables.
+
+    STACK is the name of a stack of the project, or a file. Without one, every stack is checked.
+    """
+    files = [stack_path(stack) for stack in stacks or stack_names()]
+    if not files:
+        raise MusterError(
+            "there is no stacks/Pulumi.*.yaml here.", fix="name the stack files, or write one: muster new."
+        )
+    checked = [_check(file) for file in files]
+    put(STDOUT, format_findings(checked, Format.JSON if as_json else how))
+    if any(each.is_missing for each in checked):
+        return ExitCode.UNUSABLE
+    return ExitCode.FOUND if any(each.errors for each in checked) else ExitCode.DONE
+
+
+def _check(file: Path) -> FileResult:
+    problem = stack_file_problem(file)
+    return missing_file(file, problem, fix=stack_file_fix()) if problem else check_file(file)
+
 
 _SHOW_EXAMPLES = """
 muster show prod
@@ -44,6 +99,9 @@ def show(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
     the order in which Kueue tries them. Its meaning is not checked: use `muster validate` for that.
     """
     if policies:
+        # Rendering is loaded where it is asked for: `muster validate` does without it.
+        from muster.render import tenancy
+
         objects = tenancy.admission_objects(load(existing_stack(stack)))
         if as_json:
             put_json({"policies": objects})
@@ -110,6 +168,8 @@ def render(stack: str, *, out: str) -> None:
     into them, for Argo CD, Flux, kustomize or kubectl. Not among them: the programs, gang admission
     and admission policies, which `pulumi up` installs.
     """
+    from muster.render import queues
+
     objects = queues.objects(load(existing_stack(stack)))
     put(
         out,

@@ -1,13 +1,18 @@
-"""`muster machines`."""
+"""`muster explain`, `schema` and `machines`: the keys of a stack file, and the machines that it may name."""
 
+import textwrap
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Final
 
 import click
+import yaml
 
 from muster.cli.command import command
 from muster.cli.options import MemberType, json_option
 from muster.cli.output import STDOUT, put, put_json
+from muster.config.schema import part_schema, stack_schema
+from muster.config.schema.keys import Key, find_keys, stack_keys
 from muster.errors import ExitCode, MusterError
 from muster.live.fields import format_columns
 from muster.model.accelerators import ACCELERATORS
@@ -18,7 +23,124 @@ from muster.model.quantities import GIB
 from muster.model.regions import Provider
 from muster.model.violations import suggestion
 
-_EXAMPLES = """
+_EXPLAIN_EXAMPLES = """
+muster explain
+muster explain pools.machine
+muster explain bootDiskGiB
+muster explain departments.research.teams.vision.quota --json
+"""
+_WORDS: Final = "  One of:   "
+_INDENT: Final = " " * len(_WORDS)
+_CODES = {ExitCode.UNUSABLE: "No key has this path."}
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [each.path for each in stack_keys() if each.path.startswith(incomplete)]
+
+
+@command(examples=_EXPLAIN_EXAMPLES, codes=_CODES)
+@click.argument("key", required=False, shell_complete=_complete)
+@json_option
+def explain(key: str | None, *, as_json: bool) -> None:
+    """Explain a key of the stack file: what it is for, its values, its default, an example.
+
+    KEY is a path, such as pools.machine, or the end of one; it may contain names of your own. Without KEY,
+    the keys of the first level are listed.
+    """
+    found = find_keys(key) if key else tuple(each for each in stack_keys() if not each.parent)
+    if not found:
+        raise _unknown(key or "")
+    if as_json:
+        put_json({"keys": [_record(each) for each in found]})
+    elif key:
+        put(STDOUT, "\n".join("\n".join(_lines(each)) + "\n" for each in found))
+    else:
+        put(STDOUT, "\n".join(_list(found)) + "\n")
+
+
+def format_value(value: object) -> str:
+    """A value in one line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+def _unknown(key: str) -> MusterError:
+    known = {each.name for each in stack_keys()}
+    word = key.rpartition(".")[2]
+    fix = suggestion(word, known, noun="key").partition(" Allowed:")[0]
+    if word in known:
+        fix = f"ask for the word alone: muster explain {word}."
+    elif fix.startswith("use one of"):
+        fix = "list the keys of the first level: muster explain."
+    return MusterError(f"{key!r} is not a key of a stack.", fix=fix, exit_code=ExitCode.UNUSABLE)
+
+
+def _record(key: Key) -> Mapping[str, object]:
+    return {
+        "path": key.path,
+        "provider": key.provider.value if key.provider else None,
+        "sentence": key.sentence,
+        "kind": key.kind,
+        "allowed": list(key.allowed),
+        "required": key.required,
+        "default": key.default or None,
+        "example": {key.name: key.example},
+        "keys": [each.name for each in _keys_below(key)],
+    }
+
+
+def _lines(key: Key) -> Iterator[str]:
+    yield f"{key.path} ({key.provider})" if key.provider else key.path
+    yield f"  {key.sentence}"
+    yield f"  Value:    {key.kind}"
+    if key.name == "machine":
+        yield f"{_WORDS}the {len(key.allowed)} that `muster machines --cpu` lists with their GPUs and prices"
+    elif key.allowed:
+        yield textwrap.fill(", ".join(key.allowed), 100, initial_indent=_WORDS, subsequent_indent=_INDENT)
+    if key.required:
+        yield "  Required"
+    elif key.default:
+        yield f"  Default:  {key.default}"
+    yield f"  Example:  {key.name}: {format_value(key.example)}"
+    if below := _keys_below(key):
+        yield "  Keys:"
+        yield from (f"    {line}" for line in _list(below))
+
+
+def _keys_below(key: Key) -> tuple[Key, ...]:
+    if not key.below:
+        return ()
+    return tuple(
+        each for each in stack_keys() if each.parent == key.below and key.provider in (each.provider, None)
+    )
+
+
+def _list(keys: tuple[Key, ...]) -> Iterator[str]:
+    width = max(len(key.name) for key in keys)
+    for key in keys:
+        yield f"{key.name:{width}}  {key.sentence}"
+
+
+_SCHEMA_EXAMPLES = """
+muster schema > stacks/schema.json
+muster schema --part > stacks/part.schema.json
+check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
+"""
+
+
+@command(examples=_SCHEMA_EXAMPLES)
+@click.option("--part", is_flag=True, help="Print the schema of files that extend another or are extended.")
+def schema(*, part: bool) -> None:
+    """Print the JSON Schema of a stack file, with which an editor completes and checks it.
+
+    An editor with the YAML language server finds it through the first line of a stack file, which `muster
+    init` writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between
+    keys.
+    """
+    put_json(part_schema() if part else stack_schema())
+
+
+_MACHINES_EXAMPLES = """
 muster machines
 muster machines h100
 muster machines --provider gke
@@ -26,10 +148,10 @@ muster machines g2-standard-8 --json
 """
 _HEAD: Final = ("Machine", "Cloud", "GPUs", "GPU", "GPU memory", "CPU", "Memory", "An hour", "Capacity")
 _FIGURES: Final = ("GPUs", "GPU memory", "CPU", "Memory", "An hour")
-_CODES = {ExitCode.UNUSABLE: "No machine and no GPU has this name."}
+_MACHINES_CODES = {ExitCode.UNUSABLE: "No machine and no GPU has this name."}
 
 
-@command(examples=_EXAMPLES, codes=_CODES)
+@command(examples=_MACHINES_EXAMPLES, codes=_MACHINES_CODES)
 @click.argument("name", required=False)
 @click.option(
     "--provider",
@@ -38,7 +160,7 @@ _CODES = {ExitCode.UNUSABLE: "No machine and no GPU has this name."}
 )
 @click.option("--cpu", "with_cpu", is_flag=True, help="List machines without a GPU or TPU as well.")
 @json_option
-def cli(name: str | None, *, provider: Provider | None, with_cpu: bool, as_json: bool) -> None:
+def machines(name: str | None, *, provider: Provider | None, with_cpu: bool, as_json: bool) -> None:
     """List the machines that a stack may name: GPU, memory, price, cloud.
 
     NAME is a machine, an accelerator, or its short name, such as h100. Prices are the on-demand prices of one
@@ -47,10 +169,10 @@ def cli(name: str | None, *, provider: Provider | None, with_cpu: bool, as_json:
     every = [each for each in MACHINES.values() if provider is None or each.provider is provider]
     found = [each for each in every if _is_meant(each, name, with_cpu=with_cpu)]
     if not found:
-        raise _unknown(name or "", every)
+        raise _unknown_machine(name or "", every)
     found.sort(key=lambda each: (_rank(each), each.provider.value, each.cpu, each.name))
     if as_json:
-        put_json({"machines": [_record(each) for each in found]})
+        put_json({"machines": [_machine_record(each) for each in found]})
         return
     rows = [_row(each) for each in found]
     put(STDOUT, "\n".join(format_columns(_HEAD, rows, right=_FIGURES)) + "\n" + _note())
@@ -64,7 +186,7 @@ def _is_meant(machine: Machine, name: str | None, *, with_cpu: bool) -> bool:
     return name.lower() in (machine.name, *short)
 
 
-def _unknown(name: str, every: list[Machine]) -> MusterError:
+def _unknown_machine(name: str, every: list[Machine]) -> MusterError:
     known = {each.name: each for each in every}
     near = similar_machines(name, known)
     words = {each.name for each in ACCELERATORS.values()}
@@ -114,7 +236,7 @@ def _format_prices(machine: Machine) -> str:
     return f"from {prices[0]:.2f}" if prices[0] != prices[-1] else f"{prices[0]:.2f}"
 
 
-def _record(machine: Machine) -> dict[str, object]:
+def _machine_record(machine: Machine) -> dict[str, object]:
     accelerator = ACCELERATORS.get(machine.accelerator or "")
     return {
         "machine": machine.name,
