@@ -1,4 +1,4 @@
-"""Writes a report as one self-contained HTML page, which needs no network.
+"""Writes a report, or a bill, as one self-contained HTML page, which needs no network.
 
 Untrusted text is escaped here and nowhere else. The page's Content-Security-Policy allows the style and the
 script of page.css and page.js by their hashes, and nothing else.
@@ -6,7 +6,7 @@ script of page.css and page.js by their hashes, and nothing else.
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import repeat
 from pathlib import Path
@@ -29,9 +29,14 @@ from muster.preview.document import (
     Text,
     TreeDiagram,
     TreeNode,
+    UntrustedText,
     unchanged,
 )
 from muster.preview.tree_diagram import format_bar, format_chart
+from muster.printable import sanitize_line
+from muster.usage.bill import Bill, Line, format_costs, format_name, format_row, sentences
+from muster.usage.inputs import format_day
+from muster.usage.ledger import Cause
 
 _HERE: Final = Path(__file__).parent
 _BADGES: Final = {Answer.YES: "yes", Answer.LOOK: "look", Answer.REFUSED: "refused", Answer.NOTHING: "quiet"}
@@ -245,3 +250,66 @@ def _span(span: Span) -> str:
         return escape(span)
     mark = " class=long" if len(span.text) > _LONG else ""
     return f"<code{mark}>{escape(span.text) or '(empty)'}</code>"
+
+
+_BAR_WIDTH: Final = 1000
+_BAR_HEIGHT: Final = 14
+
+
+def format_usage(bill: Bill, *, stack: str) -> str:
+    """The document. Every name is escaped, here or by the report's writer."""
+    causes = [cause for cause in Cause if cause in bill.total.hours]
+    window = f"{format_day(bill.books.window.start)} to {format_day(bill.books.window.end)}"
+    parts = [
+        "",
+        "<article>",
+        f"<header><h2>{escape(sanitize_line(stack))}</h2><p class=banner>{window}: {bill.total.total:,.1f} "
+        f"GPU-hours, {format_costs(bill.total)}</p></header>",
+        *_weeks(bill, causes),
+        *format_section(Section(f"By {bill.by}", 0, (_bill_table(bill, causes),))),
+        *format_section(Section("To know", 0, (Items(tuple((each,) for each in sentences(bill))),))),
+        "</article>",
+    ]
+    return format_page("Muster usage", "\n".join(parts), styles=("page.css", "usage.css"))
+
+
+def _bill_table(bill: Bill, causes: Sequence[Cause]) -> Table:
+    head = (bill.by.value.title(), "GPU-hours", "Cost", *(cause.heading.capitalize() for cause in causes))
+    rows = tuple(_row(line, bill, causes) for line in (*bill.lines, bill.total))
+    return Table(head, rows, head[1:])
+
+
+def _row(line: Line, bill: Bill, causes: Sequence[Cause]) -> tuple[Text, ...]:
+    name, *figures = format_row(line, bill.by, causes, none="")
+    return ((UntrustedText(name),), *((each,) for each in figures))
+
+
+def _weeks(bill: Bill, causes: Sequence[Cause]) -> Iterator[str]:
+    """One bar for each name in each week, all to one scale."""
+    scale = max((line.total for lines in bill.weeks.values() for line in lines), default=0.0) or 1.0
+    yield "<details class=part open><summary><h3>By week</h3></summary>"
+    words = "".join(f"<li class={cause}>{cause.heading}</li>" for cause in causes)
+    yield f'<ul class="legend causes">{words}</ul>'
+    for monday, lines in bill.weeks.items():
+        yield f"<p>Week of {monday}</p><div class=wide><table><tbody>"
+        for line in lines:
+            name = escape(format_name(line.name, bill.by))
+            figure = f"<td class=figure>{line.total:,.1f}</td>"
+            yield f"<tr><td>{name}</td><td class=bar>{_bar(line, scale)}</td>{figure}</tr>"
+        yield "</tbody></table></div>"
+    yield "</details>"
+
+
+def _bar(line: Line, scale: float) -> str:
+    """The causes side by side. Screen readers get them in words, a pointer the one below it."""
+    words = ", ".join(f"{cause.heading} {hours:,.1f}" for cause, hours in line.hours.items())
+    reached, shapes = 0.0, []
+    for cause, hours in line.hours.items():
+        at, width = (_BAR_WIDTH * each / scale for each in (reached, hours))
+        shapes.append(
+            f'<rect class={cause} x="{at:.2f}" y="0" width="{width:.2f}" height="{_BAR_HEIGHT}">'
+            f"<title>{cause.heading} {hours:,.1f}</title></rect>"
+        )
+        reached += hours
+    view = f'viewBox="0 0 {_BAR_WIDTH} {_BAR_HEIGHT}" preserveAspectRatio="none" height="{_BAR_HEIGHT}"'
+    return f'<svg class="bar usage" role=img aria-label="{words}" {view}>{"".join(shapes)}</svg>'

@@ -31,6 +31,13 @@ from tests.envtest.process import Process, Programs, free_port
 
 _PROGRAM: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
+_STAGES: Final = "kwok-stages"
+"""The asset that holds the files of KWOK's stages."""
+# Pods run until someone ends them: `pod-complete` would end those of a Job at once.
+_ENDLESS_STAGES: Final = (
+    *("node/fast/node-initialize.yaml", "node/heartbeat/node-heartbeat.yaml"),
+    *("pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml"),
+)
 
 
 @contextmanager
@@ -78,8 +85,8 @@ def kwok(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
     """Keep every annotated node alive until the block ends."""
     options = units.kwok_flags(
         plane.kubeconfig(),
-        programs.assets[units.STAGES],
-        units.ENDLESS_STAGES,
+        programs.assets[_STAGES],
+        _ENDLESS_STAGES,
         port=free_port(),
     )
     process = Process("kwok", [programs.program("kwok"), *options], log=plane.folder / "kwok.log")

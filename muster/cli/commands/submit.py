@@ -10,7 +10,7 @@ import click
 
 from muster.check import manifests
 from muster.cli.command import command
-from muster.cli.follow import follow_job
+from muster.cli.commands.live import follow_job
 from muster.cli.options import (
     STACK,
     TEAM,

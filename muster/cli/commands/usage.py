@@ -61,7 +61,7 @@ def cli(
     from muster.cloud.price_lists import load_prices
     from muster.config import load
     from muster.paths import stack_name
-    from muster.preview.usage_page import format_usage
+    from muster.preview.html import format_usage
     from muster.replay.recording_file import load_recording
     from muster.usage.bill import By, format_bill, format_focus, to_bill, to_json
     from muster.usage.inputs import read_books

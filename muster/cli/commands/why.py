@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
-from muster.cli.follow import changes_of_work, follow_job, pictures
+from muster.cli.commands.live import changes_of_work, follow_job, pictures
 from muster.cli.options import (
     FILE,
     STACK,

@@ -258,14 +258,7 @@ async def _listens(port: int) -> bool:
     return True
 
 
-STAGES: Final = "kwok-stages"
-"""The asset that holds the files of KWOK's stages."""
 ALL_STAGES: Final = ("node/fast", "node/heartbeat", "pod/fast")
-# Pods run until someone ends them: `pod-complete` would end those of a Job at once.
-ENDLESS_STAGES: Final = (
-    *("node/fast/node-initialize.yaml", "node/heartbeat/node-heartbeat.yaml"),
-    *("pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml"),
-)
 
 
 def kwok_flags(kubeconfig: Path, stages: Path, parts: Iterable[str], *, port: int) -> tuple[str, ...]:

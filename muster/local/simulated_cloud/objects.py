@@ -77,10 +77,6 @@ class Request:
         return self.is_true("Failed") or self.is_true("CapacityRevoked")
 
     @property
-    def pod_count(self) -> int:
-        return sum(pod_set.count for pod_set in self.pod_sets)
-
-    @property
     def missing_templates(self) -> list[str]:
         return [pod_set.template for pod_set in self.pod_sets if pod_set.shape is None]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.follow import fit
+from muster.cli.commands.live import fit
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.live import top

@@ -113,7 +113,7 @@ class Cloud(RuleBasedStateMachine):
             came = [node for node in self.world.bought if node.owner_uid == one.uid]
             if one.is_true("Provisioned"):
                 # Hit one of its machines, and it failed; whoever is Provisioned got one for each pod.
-                assert {node.ordinal for node in came} == set(range(one.pod_count))
+                assert {node.ordinal for node in came} == set(range(sum(each.count for each in one.pod_sets)))
             elif not one.ended and not came:
                 assert not self.world.nodes_of(one.name)
 

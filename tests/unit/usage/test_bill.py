@@ -18,7 +18,7 @@ from muster.errors import ExitCode
 from muster.model import names
 from muster.model.prices import BUILT_IN
 from muster.model.stack import Scheduler
-from muster.preview.usage_page import format_usage
+from muster.preview.html import format_usage
 from muster.replay.csv_jobs import CsvOptions, parse_csv
 from muster.replay.recording import Booked, End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
 from muster.replay.recording_file import write_recording
