@@ -205,10 +205,6 @@ def parse_bytes(quantity: str) -> int:
     return milli(quantity) // 1000
 
 
-def parse_millicores(quantity: str) -> int:
-    return milli(quantity)
-
-
 def _kubelet(cluster: LocalCluster, spec: NodeSpec, number: int) -> dict[str, Any]:
     place = files(cluster, spec.name)
     return {
@@ -262,7 +258,7 @@ def _reserved(spec: NodeSpec) -> dict[str, str]:
     """The machine minus what the node claims, so that its allocatable is its claim."""
     machine_cpu = (os.cpu_count() or 1) * 1000
     machine_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    spare_cpu = machine_cpu - parse_millicores(spec.cpu)
+    spare_cpu = machine_cpu - milli(spec.cpu)
     spare_memory = (
         machine_memory - parse_bytes(spec.memory) - parse_bytes("50Mi")
     )  # evictionHard is taken off too

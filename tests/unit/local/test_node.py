@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from muster.local.cluster import node
 from muster.local.cluster.local_cluster import LocalCluster
-from muster.local.cluster.node import NodeSpec, parse_bytes, parse_millicores
+from muster.local.cluster.node import NodeSpec, parse_bytes
 from muster.local.errors import LocalClusterError
+from muster.local.quantities import milli
 
 MACHINE_MILLICORES = (os.cpu_count() or 1) * 1000
 
@@ -32,7 +33,7 @@ def test_what_a_node_does_not_claim_is_reserved(tmp_path: Path, cpu: str) -> Non
     spec = NodeSpec(name="n", pool="p", cpu=cpu, memory="64Mi")
     reserved = kubelet_configuration(tmp_path, spec, 0)["systemReserved"]
     assert isinstance(reserved, dict)
-    assert parse_millicores(reserved["cpu"]) + parse_millicores(cpu) == MACHINE_MILLICORES
+    assert milli(reserved["cpu"]) + milli(cpu) == MACHINE_MILLICORES
 
 
 def test_a_node_larger_than_the_machine_is_refused_before_it_starts(tmp_path: Path) -> None:
@@ -74,5 +75,5 @@ def test_quantities_mean_what_kubernetes_means(amount: int) -> None:
     assert parse_bytes(f"{amount}Ki") == amount * 1024
     assert parse_bytes(f"{amount}Gi") == amount * 1024**3
     assert parse_bytes(str(amount)) == amount
-    assert parse_millicores(f"{amount}m") == amount
-    assert parse_millicores(str(amount)) == amount * 1000
+    assert milli(f"{amount}m") == amount
+    assert milli(str(amount)) == amount * 1000
