@@ -74,7 +74,7 @@ def test_an_argument_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> No
 def test_completion_is_silent_where_an_extra_is_missing() -> None:
     """What it printed would stand in the line that the user is typing."""
     code = "import sys; sys.modules['cryptography'] = None; from muster.cli import main; sys.exit(main([]))"
-    typed = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster local story ", "COMP_CWORD": "3"}
+    typed = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster local up --", "COMP_CWORD": "3"}
     asked = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **typed}, capture_output=True, text=True, cwd=ROOT
     )
