@@ -21,10 +21,12 @@ import ssl
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from muster.local.build import store
 from muster.local.build.cache import cache_root
@@ -32,9 +34,10 @@ from muster.local.build.everything import RAY_STORE, SYSTEM_STORE
 from muster.local.cluster import certificates, control, network, network_policies, node
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster, named
 from muster.local.cluster.node import NodeSpec
-from muster.local.cluster.units import ReadinessGate, ReadinessGates, Unit
+from muster.local.cluster.units import ReadinessGates, Unit
 from muster.local.errors import LocalClusterError
 
+_SETTINGS: Final = "settings.json"
 # What it starts is in a file of the run directory, written once and read once, so that it needs no arguments
 # that could differ from what `status` and `logs` read later.
 
@@ -50,54 +53,13 @@ class Settings:
     stores: dict[str, Path]
 
     def write(self, cluster: LocalCluster) -> None:
-        content = {
-            "units": [_unit_to_json(unit) for unit in self.units],
-            "nodes": [asdict(node) for node in self.nodes],
-            "kubelet": self.kubelet,
-            "pause_image": self.pause_image,
-            "stores": {kind: str(path) for kind, path in self.stores.items()},
-        }
-        (cluster.run / "settings.json").write_text(json.dumps(content, indent=1))
+        content = msgspec.json.encode(self, enc_hook=str)
+        (cluster.run / _SETTINGS).write_bytes(msgspec.json.format(content, indent=1))
 
     @staticmethod
     def read(cluster: LocalCluster) -> Settings:
-        content = json.loads((cluster.run / "settings.json").read_text())
-        return Settings(
-            units=tuple(_unit_from_json(unit) for unit in content["units"]),
-            nodes=tuple(NodeSpec.parse(node) for node in content["nodes"]),
-            kubelet=content["kubelet"],
-            pause_image=content["pause_image"],
-            stores={kind: Path(path) for kind, path in content["stores"].items()},
-        )
-
-
-def _unit_to_json(unit: Unit) -> dict[str, object]:
-    return {
-        "name": unit.name,
-        "argv": list(unit.argv),
-        "environment": dict(unit.environment),
-        "after": {
-            "port": unit.after.port,
-            "file": str(unit.after.file) if unit.after.file else None,
-            "api_ready": unit.after.api_ready,
-        },
-    }
-
-
-def _unit_from_json(content: dict[str, object]) -> Unit:
-    after = content["after"]
-    argv, environment = content["argv"], content["environment"]
-    if not isinstance(after, dict) or not isinstance(argv, list) or not isinstance(environment, dict):
-        raise TypeError("settings.json was not written by this version of the local cluster")
-    file = after["file"]
-    return Unit(
-        name=str(content["name"]),
-        argv=tuple(str(word) for word in argv),
-        environment={str(key): str(value) for key, value in environment.items()},
-        after=ReadinessGate(
-            port=after["port"], file=Path(file) if file else None, api_ready=bool(after["api_ready"])
-        ),
-    )
+        content = (cluster.run / _SETTINGS).read_bytes()
+        return msgspec.json.decode(content, type=Settings, dec_hook=lambda kind, value: kind(value))
 
 
 _nodes_log = logging.getLogger("nodes")
