@@ -288,10 +288,10 @@ def apply(body: Json, operation: Json) -> str:
         at.append(value)
     else:
         at[parts[-1]] = value
-    return _written(parts)
+    return _field_path(parts)
 
 
-def _written(parts: list[str]) -> str:
+def _field_path(parts: list[str]) -> str:
     found = ""
     for part in parts:
         if part == "-" or part.isdigit():

@@ -97,7 +97,7 @@ def field_faults(body: Json) -> Iterator[tuple[str, bool]]:
     if schema:
         # The API server ignores a status that its author sends, which printed objects have.
         fields = {key: value for key, value in body.items() if key not in ("metadata", "status")}
-        yield from ((_written(fault), fault.is_malformed) for fault in faults(fields, schema))
+        yield from ((_refusal_text(fault), fault.is_malformed) for fault in faults(fields, schema))
 
 
 def _of_a_server(body: Json) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _texts(value: object, path: str) -> Iterator[str]:
         yield f"{path} is {describe_value(value)}, and has to be a mapping"
 
 
-def _written(fault: Fault) -> str:
+def _refusal_text(fault: Fault) -> str:
     """A fault as a refusal has it: the field, what is wrong with it, and what to write."""
     path = ""
     for part in fault.path:

@@ -204,7 +204,7 @@ def as_written(violations: Iterable[Violation], root: Section) -> Iterator[Viola
 def parse_charts(section: Section) -> ChartSource:
     """Where charts come from. An empty section means each project's own repository."""
     mirror, path = section.text("mirror"), section.text("path")
-    digests = _known(section.section("digests"), catalogue().charts, noun="chart")
+    digests = _read_catalogued(section.section("digests"), catalogue().charts, noun="chart")
     section.close()
     if mirror and path:
         section.note("path", "is written together with `mirror`.", _ONE)
@@ -222,11 +222,11 @@ def parse_images(root: Section) -> ImageSource:
     ours = None if root.get("image") == "" else root.text("image")
     section = root.section("images")
     mirror = section.text("mirror")
-    pinned = _known(section, catalogue().images, noun="image", besides=("mirror",))
+    pinned = _read_catalogued(section, catalogue().images, noun="image", besides=("mirror",))
     return ImageSource(gang_admission=ours, mirror=mirror, pinned=pinned)
 
 
-def _known(
+def _read_catalogued(
     section: Section, names: Iterable[str], *, noun: str, besides: tuple[str, ...] = ()
 ) -> MappingProxyType[str, str]:
     """The section's texts, for names that the catalogue has."""

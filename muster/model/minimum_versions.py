@@ -229,9 +229,9 @@ class MinimumVersion:
 MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
     {
         "kubernetes": MinimumVersion(
-            Version(1, 30),
-            "older ones have no ValidatingAdmissionPolicy of v1, in which Muster's policies are written",
-            "https://kubernetes.io/blog/2024/04/24/validating-admission-policy-ga/",
+            Version(1, 32),
+            "EKS ended its extended support of 1.31 on 2026-11-26, and Muster's suites run on nothing older",
+            "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
             date(2026, 11, 23),
         ),
         "gpu-operator": MinimumVersion(

@@ -73,15 +73,11 @@ def _gke(minor: str, released: date, standard: date) -> Support:
 
 
 CALENDAR: Final = (
-    _eks("1.30", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
-    _eks("1.31", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
     _eks("1.32", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
     _eks("1.33", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29)),
     _eks("1.34", date(2025, 10, 2), date(2026, 12, 2), date(2027, 12, 2)),
     _eks("1.35", date(2026, 1, 28), date(2027, 3, 27), date(2028, 3, 27), _EKS_LATER),
     _eks("1.36", date(2026, 6, 2), date(2027, 8, 2), date(2028, 8, 2), _EKS_LATER),
-    _gke("1.30", date(2024, 7, 31), date(2025, 9, 30)),
-    _gke("1.31", date(2024, 10, 25), date(2026, 1, 16)),
     _gke("1.32", date(2025, 2, 11), date(2026, 4, 11)),
     _gke("1.33", date(2025, 6, 3), date(2026, 8, 3)),
     _gke("1.34", date(2025, 9, 30), date(2026, 10, 1)),

@@ -70,7 +70,7 @@ def to_struct(values: Mapping[str, Any]) -> Any:
     return struct
 
 
-def known(value: Any) -> bool:
+def is_known(value: Any) -> bool:
     return bool(value != UNKNOWN)
 
 

@@ -21,7 +21,7 @@ from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.provider import VERSION
 from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
-from muster.provider.engine import Engine, from_struct, init_failure, known, to_struct
+from muster.provider.engine import Engine, from_struct, init_failure, is_known, to_struct
 from muster.provider.manifests import ManifestError, Ref, read, same
 from muster.provider.resource import BUNDLE, FIND, SCHEMA, Written, delete, inventory, read_live, write
 
@@ -105,7 +105,7 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Change]
             found[key] = "delete"
         elif key not in old:
             found[key] = "add"
-        elif not known(new[key]) or not same(old[key], new[key]):
+        elif not is_known(new[key]) or not same(old[key], new[key]):
             found[key] = "update"
     return dict(sorted(found.items()))
 
@@ -210,7 +210,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         config = from_struct(request.args)
         source, name = config.get("kubeconfig"), config.get("context")
         await self.close()
-        if not known(source) or not known(name):
+        if not is_known(source) or not is_known(name):
             self._why_not = "the kubeconfig is not known before the cluster exists"
         else:
             try:
@@ -253,7 +253,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             ("manifests", "a key of your choice", news.get("manifests")),
             ("dryRuns", "a key of manifests", news.get("dryRuns") or {}),
         ):
-            if not known(texts):
+            if not is_known(texts):
                 break
             if isinstance(texts, dict):
                 failures += _invalid_texts(name, texts)
@@ -270,7 +270,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
         """
         old, new, state = map(from_struct, (request.old_inputs, request.news, request.olds))
         cluster_changed = await self._cluster_changed(state)
-        if not known(new.get("manifests")):
+        if not is_known(new.get("manifests")):
             return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_SOME, diffs=["manifests"])
         found = changes(old.get("manifests") or {}, new.get("manifests") or {})
         detailed = {
@@ -451,7 +451,7 @@ def _invalid_texts(name: str, texts: Mapping[str, Any]) -> list[provider_pb2.Che
     wrong = [key for key, text in texts.items() if not isinstance(text, str)]
     problems = [(key, "expected the text of Kubernetes objects (YAML or JSON)") for key in wrong]
     try:
-        read({key: text for key, text in texts.items() if key not in wrong and known(text)})
+        read({key: text for key, text in texts.items() if key not in wrong and is_known(text)})
     except ManifestError as error:
         problems += [(problem.key, problem.message) for problem in error.problems]
     return [provider_pb2.CheckFailure(property=path(key, name), reason=reason) for key, reason in problems]

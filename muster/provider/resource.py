@@ -159,7 +159,7 @@ async def read_live(cluster: Cluster, manifests: Mapping[str, str], *, deadline:
     """Compare with the live objects. A key without drift keeps its text unchanged."""
     items = read(manifests)
     live = await asyncio.gather(*(cluster.get(item.ref, deadline) for item in items))
-    seen = {item.ref: _seen(item, body) for item, body in zip(items, live, strict=True)}
+    seen = {item.ref: _project_live(item, body) for item, body in zip(items, live, strict=True)}
     drifted = {item.key for item in items if seen[item.ref] != item.body}
     texts = {
         key: rewrite(text, lambda body: seen[ref_of(body)]) if key in drifted else text
@@ -176,7 +176,7 @@ def state_of(uid: str, present: Any) -> dict[str, Any]:
     return {"cluster": uid, "objects": sorted(ref.encode() for ref in present)}
 
 
-def _seen(item: Item, live: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _project_live(item: Item, live: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if live is None or live["metadata"].get("deletionTimestamp"):
         return None
     return project(item.body, live, manager=MANAGER)

@@ -109,7 +109,7 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
             f"--out={FILE}",
             f"--scheduler={stack.scheduler}",
             f"--rotate={ROTATE_MIB}",
-            f"--keep={_kept(settings.storage)}",
+            f"--keep={_recording_size(settings.storage)}",
             *(["--with-names"] if settings.names else []),
         ],
         # A big cluster's list of jobs is in memory for a moment when the recorder starts.
@@ -261,7 +261,7 @@ def _source(settings: RecordingSettings) -> dict[str, Any]:
     return {"persistentVolumeClaim": {"claimName": NAME}}
 
 
-def _kept(storage: Bytes) -> int:
+def _recording_size(storage: Bytes) -> int:
     return int(storage * _KEPT_SHARE) // MIB
 
 

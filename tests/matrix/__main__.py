@@ -1,4 +1,4 @@
-"""Runs the suites, one after another."""
+"""Runs the suites, one after another. On other versions than the usual one, what `make test` runs of them."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ from typing import Final
 from muster.local.build import everything
 from muster.local.build.versions import KUBERNETES_VARIABLE, load
 from muster.paths import VERSIONS_FILE
+from tests import length
 from tests.matrix.results import Result, record
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -50,7 +51,8 @@ def _run(minor: str, suite: str) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", *_BESIDE, *SUITES[suite], f"--junitxml={report}"]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "MUSTER_BUILT": "1"}, check=False)
+        short = {length.VARIABLE: length.SHORT} if minor else {}
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **short, "MUSTER_BUILT": "1"}, check=False)
         result = _read(
             report,
             suite=suite,

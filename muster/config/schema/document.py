@@ -6,10 +6,10 @@ from muster.artifacts.catalogue import catalogue
 from muster.config.document import NAMESPACE
 from muster.config.schema.writer import (
     Schema,
+    array_of,
     by_name,
     choice,
     defined,
-    each,
     either,
     integer,
     key,
@@ -116,7 +116,7 @@ def department_definitions() -> dict[str, Schema]:
         "kaiQueue": schema(QueueSettings),
         "resourceGroups": key(
             "Quotas as in Kueue's API. Groups that cover CPU, memory or GPUs replace the pools' quotas.",
-            each(schema(Group)),
+            array_of(schema(Group)),
             otherwise="none",
         ),
     }

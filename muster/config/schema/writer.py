@@ -77,13 +77,13 @@ def word() -> Schema:
     return {"type": ["string", "number", "boolean"]}
 
 
-def each(item: Schema, *, least: int = 0) -> Schema:
+def array_of(item: Schema, *, least: int = 0) -> Schema:
     """A list."""
     return {"type": "array", "items": item} | ({"minItems": least} if least else {})
 
 
 def words() -> Schema:
-    return each({"type": "string"})
+    return array_of({"type": "string"})
 
 
 def texts() -> Schema:

@@ -213,7 +213,7 @@ def _set(
         progressed_at=max((asked_at, *(_bound_since(pod, places) for pod in standing)), key=_order),
         untainted=untainted,
         lost=tuple(pod for pod, place in placed if not place.admits(pod, is_back=True)),
-        kept=tuple(_kept(template) for template in templates),
+        kept=tuple(_kept_fields(template) for template in templates),
     )
 
 
@@ -309,7 +309,7 @@ def size_of_set(template: PodTemplate) -> int:
     return _count(template)[1]
 
 
-def _kept(template: PodTemplate) -> frozenset[str]:
+def _kept_fields(template: PodTemplate) -> frozenset[str]:
     return frozenset(template.metadata.annotations.get(KEPT, "").split(",")) - {""}
 
 

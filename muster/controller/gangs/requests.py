@@ -172,7 +172,7 @@ class Requests:
         store, key = self._caches[resource].store, _key(body)
         try:
             with store.making(key, by=asyncio.current_task()):
-                made = await self._made(resource, body, owner)
+                made = await self._create_or_adopt(resource, body, owner)
         except CreateRejected as rejected:
             self._log.warning(
                 "denied",
@@ -184,7 +184,7 @@ class Requests:
             raise
         store.add(made)
 
-    async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
+    async def _create_or_adopt(self, resource: Resource[T], body: Json, owner: Owner) -> T:
         key = _key(body)
         try:
             created = await self._client.create(resource, body, namespace=key.namespace)

@@ -18,7 +18,7 @@ async def side_by_side(calls: Iterable[Coroutine[Any, Any, object]], *, at_once:
     """
     free = asyncio.Semaphore(at_once)
 
-    async def made(call: Coroutine[Any, Any, object]) -> None:
+    async def within_limit(call: Coroutine[Any, Any, object]) -> None:
         async with free:
             await call
 
@@ -26,7 +26,7 @@ async def side_by_side(calls: Iterable[Coroutine[Any, Any, object]], *, at_once:
     try:
         async with asyncio.TaskGroup() as tasks:
             for call in listed:
-                tasks.create_task(made(call))
+                tasks.create_task(within_limit(call))
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     finally:

@@ -104,7 +104,7 @@ def _check_removed(snapshot: WorkloadSnapshot) -> Decision | None:
         return None
     if (given_back := _give_quota_back(snapshot)) is not None:
         return given_back
-    return Decision(actions=(*_leave(snapshot), *delete_all(snapshot)))
+    return Decision(actions=(*_release_deleted(snapshot), *delete_all(snapshot)))
 
 
 def _give_quota_back(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -218,7 +218,7 @@ PHASES: Final[tuple[Phase, ...]] = (
 # Pieces
 
 
-def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
+def _release_deleted(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     """Report first that nothing is requested: Kueue must not start the gang on capacity being released. A
     check that does not exist makes its queue inactive, so that no quota follows the quota that is given back.
     """

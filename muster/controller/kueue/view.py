@@ -181,15 +181,15 @@ class View(GangView[Workload]):
 
     def _item_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         if before is not None and after is None:
-            self._leave(before)
+            self._note_left_lease(before)
 
     def _quota_changed(self, before: Workload | None, after: Workload | None) -> None:
         """What is made for it is deleted a moment later, when the next gang may have the quota already."""
         if before is not None and holds_quota(before) and not (after and holds_quota(after)):
             for item in self.made_for(before.key):
-                self._leave(item)
+                self._note_left_lease(item)
 
-    def _leave(self, item: Belonging) -> None:
+    def _note_left_lease(self, item: Belonging) -> None:
         left = lease_had(item, now=self.clock())
         if left is not None and self.nodes.store.by_index(BY_LEASE, left.name):
             self.left_leases.leave(left, pool=item.metadata.annotations.get(POOL, ""))

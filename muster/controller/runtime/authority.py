@@ -56,12 +56,12 @@ class Pair:
     def expires(self) -> datetime:
         return self.certificate.not_valid_after_utc
 
-    def made(self) -> datetime:
+    def issued_at(self) -> datetime:
         return self.certificate.not_valid_before_utc + BACKDATE
 
     def due(self, now: datetime) -> bool:
         """A third of its life is left, or less; or it lies in the future of our clock."""
-        life = self.expires - self.made()
+        life = self.expires - self.issued_at()
         return now > self.expires - life / 3 or now < self.certificate.not_valid_before_utc
 
 
@@ -83,7 +83,7 @@ def renew(material: Material, *, names: tuple[str, ...], now: datetime, lifetime
     authorities = tuple(pair for pair in material.authorities if now < pair.expires)
     # One of the future is due too, and the newest until its time comes: a fresh one beside it is enough.
     if all(pair.due(now) for pair in authorities):
-        authorities = tuple(sorted((*authorities, _authority(now, lifetimes)), key=Pair.made))
+        authorities = tuple(sorted((*authorities, _authority(now, lifetimes)), key=Pair.issued_at))
     signer = _signer(authorities, now, lifetimes)
     serving = material.serving
     if serving is None or serving.due(now) or not _good(serving, authorities, names):
@@ -97,7 +97,7 @@ def _signer(authorities: tuple[Pair, ...], now: datetime, lifetimes: Lifetimes) 
     """The newest authority that clients have had time to hear of; at the very start, the only one there
     is.
     """
-    known = [pair for pair in authorities if now - pair.made() >= lifetimes.overlap]
+    known = [pair for pair in authorities if now - pair.issued_at() >= lifetimes.overlap]
     return known[-1] if known else authorities[0]
 
 
@@ -209,7 +209,7 @@ def from_data(data: Mapping[str, bytes]) -> Material:
         if _public(certificate.public_key()) != _public(key.public_key()):
             raise ValueError("tls.key is not the key of tls.crt")
         serving = Pair(certificate, key)
-    return Material(tuple(sorted(authorities, key=Pair.made)), serving)
+    return Material(tuple(sorted(authorities, key=Pair.issued_at)), serving)
 
 
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:

@@ -211,7 +211,7 @@ class Manager:
             await self.health.stop()
 
     async def _lead(self, stop: asyncio.Event) -> None:
-        """Wait for the lease, run the controllers under it, and give it back when asked to stop."""
+        """Wait for the lease, run the controllers under it, and give it back when stop_on to stop."""
         if not self._controllers:
             await stop.wait()
             return
@@ -282,10 +282,10 @@ def stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def asked(number: signal.Signals) -> None:
+    def stop_on(number: signal.Signals) -> None:
         stop.set()
         loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked, number)
+        loop.add_signal_handler(number, stop_on, number)
     return stop

@@ -31,6 +31,8 @@ _BACKOFF_SECONDS: Final = 2.0  # to the power of the attempt: 2, 4, 8
 # The compiler collects garbage less often: a quarter less CPU time on large packages, for a few hundred MiB
 # more of memory. What is compiled stays the same.
 _GOGC: Final = "400"
+# What a debugger reads is stripped by the linker: writing it first takes an eighth of the CPU time.
+_NO_DEBUGGER: Final = "-gcflags=all=-dwarf=false"
 _GO_REQUIREMENTS: Final = REQUIREMENTS / "go.txt"
 # What a registry answers when asking again is of no use.
 _REFUSED: Final = re.compile(r"\b(401 Unauthorized|403 Forbidden|404 Not Found|410 Gone|451 )")
@@ -280,7 +282,7 @@ class GoBuilder:
         toolchain = self._toolchain(program.directory)
         argv = [
             *(str(toolchain.go), "build", *patched, "-mod=readonly", "-trimpath", "-v"),
-            *("-ldflags", program.ldflags, "-o", str(binary), program.package),
+            *(_NO_DEBUGGER, "-ldflags", program.ldflags, "-o", str(binary), program.package),
         ]
         failure = self._children.run(
             argv,

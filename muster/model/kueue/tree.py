@@ -332,7 +332,8 @@ class TreeBuilder:
             is_team=False,
             groups=groups,
             weight=department.allowance.weight,
-            written=frozenset(department.allowance.quota) | self._written(department.kueue.resource_groups),
+            written=frozenset(department.allowance.quota)
+            | self._quota_pools(department.kueue.resource_groups),
             pools=self._pools,
         )
 
@@ -365,12 +366,12 @@ class TreeBuilder:
             reclaim=RECLAIM[team.preemption.reclaim],
             highest=max(ranks, default=0),
             lowest=min(ranks, default=0),
-            written=frozenset(team.allowance.quota) | self._written(team.kueue.resource_groups),
+            written=frozenset(team.allowance.quota) | self._quota_pools(team.kueue.resource_groups),
             department=department.name,
             pools=self._pools,
         )
 
-    def _written(self, groups: Iterable[Group]) -> frozenset[str]:
+    def _quota_pools(self, groups: Iterable[Group]) -> frozenset[str]:
         """The pools of which `resourceGroups` name the quota."""
         named = {flavor.name for group in groups for flavor in group.flavors}
         return frozenset(self._pools[name].name for name in named & self._pools.keys())

@@ -153,5 +153,5 @@ def test_the_usual_kubernetes_is_stamped_as_the_others_are() -> None:
 
 
 def test_a_kubernetes_that_cannot_be_built_is_named_with_those_that_can() -> None:
-    with pytest.raises(LocalClusterError, match=r"MUSTER_KUBERNETES=1\.20: .* use 1\.34, 1\.35, 1\.36"):
+    with pytest.raises(LocalClusterError, match=rf"MUSTER_KUBERNETES=1\.20: .* use {', '.join(OTHERS)}"):
         load(kubernetes="1.20")

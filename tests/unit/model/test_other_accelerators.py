@@ -15,7 +15,7 @@ from muster.model.node_labels import node_labels
 from muster.preview.figures import format_unit
 from muster.render import gang, kueue, queues
 from muster.render.karpenter import node_pool
-from muster.render.tenancy.policies.pods import asked
+from muster.render.tenancy.policies.pods import requests_gpus
 from tests.unit.model.model_stacks import parsed
 
 _AMD: Final = """\
@@ -115,7 +115,7 @@ def test_what_amds_gpus_cannot_do_is_refused_once(scheduler: str, more: str, say
 
 @pytest.mark.parametrize("resource", ["nvidia.com/", "amd.com/", "aws.amazon.com/neuron"])
 def test_tenancy_knows_every_vendors_resources(resource: str) -> None:
-    assert f"name.startsWith('{resource}')" in asked("object")
+    assert f"name.startsWith('{resource}')" in requests_gpus("object")
 
 
 def test_neuron_devices_are_requested_and_are_no_gpus_to_the_autoscaler() -> None:

@@ -12,7 +12,7 @@ from muster.model import names
 from muster.model.gangpolicy import WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies.pods import asked
+from muster.render.tenancy.policies.pods import requests_gpus
 from muster.render.tenancy.policies.policy import Policy, policy
 
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
@@ -119,7 +119,7 @@ def _deleted(stack: Stack) -> Mapping[str, str]:
         **found,
         "mayDeleteOfTeams": f"({of_teams} || ${{isWithoutQuota}})",
         "deletedWords": f"{words}, and pods with devices on nodes",
-        "asksForGpus": asked("oldObject"),
+        "asksForGpus": requests_gpus("oldObject"),
     }
 
 

@@ -40,7 +40,7 @@ _DEFAULT_CAPABILITIES: Final = (
 _RESTRICTED_CAPABILITIES: Final = ("NET_BIND_SERVICE",)
 
 
-def asked(of: str) -> str:
+def requests_gpus(of: str) -> str:
     """Whether a pod or a template requests GPUs, in CEL."""
     return shared("asksForGpus", {"of": of, "isDevice": f"({_IS_DEVICE})"})
 
@@ -98,7 +98,7 @@ def pods(stack: Stack) -> Policy:
         values={
             **_placement(stack),
             "longestGrace": stack.tenancy.termination_grace,
-            "asksForGpus": asked("object"),
+            "asksForGpus": requests_gpus("object"),
             "mayKeepNodes": "${isPlaceholder}" if gang.holds(stack) else "false",
             "kinds": kinds(stack),
             "unqueued": "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment",

@@ -129,7 +129,7 @@ def _labels(stack: Stack) -> Mapping[str, str]:
 
 
 def _gpus(stack: Stack) -> Mapping[str, str]:
-    return {"asksForGpus": pods.asked("each"), "kinds": pods.kinds(stack), "waysToAsk": pods.WAYS}
+    return {"asksForGpus": pods.requests_gpus("each"), "kinds": pods.kinds(stack), "waysToAsk": pods.WAYS}
 
 
 def _suspensions() -> Iterator[Mapping[str, str]]:
