@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from muster.cli.options import existing_stack, stack_path
+from muster.cli.output import note
 from muster.config.project import PROJECT_FILE, extended_file
 from muster.errors import ExitCode, MusterError
 from muster.paths import stack_name
@@ -19,24 +20,46 @@ from muster.preview.inputs import NONE, parse_stack_option
 
 # The base of a comparison from git: which commit, and what a stack file was there.
 
-_DEFAULT_BRANCHES: Final = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+_NAMES: Final = ("HEAD", "main", "master")
 _SECONDS: Final = 60
 
 
-def default_revision(folder: Path) -> str:
-    """The commit where this branch left the default branch; HEAD where there is no default branch.
+def default_revision(folder: Path, *, is_gate: bool = False) -> str:
+    """The commit where this branch left the default branch, which is noted.
 
-    On the default branch itself that is HEAD, so that what is not committed is compared.
+    On the default branch itself that is HEAD, so that what is not committed is compared. MusterError where
+    there is no default branch, and for a gate where HEAD is compared with itself.
     """
-    if _git(folder, "rev-parse", "--verify", "HEAD") is None:
+    head = _git(folder, "rev-parse", "--verify", "HEAD")
+    if head is None:
         raise MusterError(
             f"{folder}: is not in a git repository with a commit, so there is no base to compare with.",
             fix="name one: --base FILE, or --base none for a new stack.",
         )
-    for branch in _DEFAULT_BRANCHES:
+    for branch in _default_branches(folder):
         if found := _git(folder, "merge-base", "HEAD", branch):
+            is_itself = found == head and not _git(folder, "status", "--porcelain")
+            said = f"compared with {branch} at {found.decode()[:8]}"
+            if is_itself and is_gate:
+                raise MusterError(
+                    f"the base is {branch}, which is HEAD, and nothing is uncommitted: both sides are equal.",
+                    fix="name the commit before the change: --base HEAD~1.",
+                )
+            note(f"{said}, which is HEAD, and nothing is uncommitted" if is_itself else said)
             return found.decode().strip()
-    return "HEAD"
+    raise MusterError(
+        f"{folder}: no default branch (main or master, here or of a remote) shares a commit with HEAD.",
+        fix="name the base: --base REVISION; --base HEAD compares what is not committed.",
+    )
+
+
+def _default_branches(folder: Path) -> list[str]:
+    """What a remote says, origin first, then local names."""
+    patterns = [f"refs/remotes/*/{name}" for name in _NAMES]
+    refs = (_git(folder, "for-each-ref", "--format=%(refname:short)", *patterns) or b"").decode().split()
+    order = {name: index for index, name in enumerate(_NAMES)}
+    refs.sort(key=lambda ref: (not ref.startswith("origin"), order.get(ref.rpartition("/")[2], 0), ref))
+    return [*refs, *_NAMES[1:]]
 
 
 def check_revision(revision: str, folder: Path) -> None:
@@ -167,25 +190,30 @@ def _head(stack: str) -> Head:
     return Head(name, path)
 
 
-def bases(values: Sequence[str], found: Sequence[Head], *, into: Path) -> list[str]:
+def bases(values: Sequence[str], found: Sequence[Head], *, into: Path, is_gate: bool = False) -> list[str]:
     """The base of every head, as [STACK=]FILE or none. Files of a revision are written into a directory.
 
-    MusterError where a head has neither a file nor a base: its name or its file is wrong.
+    MusterError where a head has neither a file nor a base: its name or its file is wrong. `is_gate`: an exit
+    code depends on the comparison.
     """
     if values:
         named = [each for value in values for each in _base(value, found, into)]
     else:
-        named = [_at(_default(head), head, into) for head in found]
+        named, revisions = [], dict[Path, str]()
+        for head in found:
+            if (folder := _folder(head)) not in revisions:
+                revisions[folder] = _default(head, is_gate=is_gate)
+            named.append(_at(revisions[folder], head, into))
     for head in found:
         if not head.is_deleted and not _is_before(head.name, named):
             existing_stack(str(head.file))
     return named
 
 
-def _default(head: Head) -> str:
+def _default(head: Head, *, is_gate: bool) -> str:
     """The revision to compare with. Outside of git, a stack that does not exist is reported first."""
     try:
-        return default_revision(_folder(head))
+        return default_revision(_folder(head), is_gate=is_gate)
     except MusterError:
         if not head.is_deleted:
             existing_stack(str(head.file))

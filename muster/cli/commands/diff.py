@@ -182,9 +182,10 @@ def cli(
     else:
         found = heads(stacks)
         with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
-            files = [] if base_plan and not base else bases(base, found, into=Path(folder))
+            has_files = base or not base_plan
+            named = bases(base, found, into=Path(folder), is_gate=bool(fail_on)) if has_files else []
             diffs = load_inputs(
-                SideOptions(side="base", files=files, plans=base_plan),
+                SideOptions(side="base", files=named, plans=base_plan),
                 SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
                 shared(),
             )

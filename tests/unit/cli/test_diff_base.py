@@ -65,6 +65,40 @@ def test_on_the_default_branch_what_is_not_committed_is_compared(
     assert "Guaranteed `l4` GPU in sum: 7 → 5." in diff(capsys, "dev")
 
 
+def test_the_base_is_named_and_may_be_the_default_branch_of_any_remote(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("update-ref", "refs/remotes/upstream/main", "main~1")
+    git("branch", "-D", "main")
+    assert main(["diff", "dev"]) == 0
+    shown = capsys.readouterr()
+    assert "8 → 5." in shown.out
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "upstream/main"], capture_output=True, check=True
+    )
+    assert f"compared with upstream/main at {commit.stdout.decode().strip()}\n" in shown.err
+
+
+def test_without_a_default_branch_the_base_must_be_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("branch", "-D", "main")
+    assert main(["diff", "dev"]) == 2
+    assert "--base REVISION" in capsys.readouterr().err
+    assert "6 → 5." in diff(capsys, "dev", "--base", "HEAD")
+
+
+def test_a_gate_does_not_pass_because_a_commit_was_compared_with_itself(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("checkout", "-q", "--force", "main")
+    assert main(["diff", "dev", "--fail-on", "loss"]) == 2
+    assert "--base HEAD~1" in capsys.readouterr().err
+    assert main(["diff", "dev", "--fail-on", "loss", "--base", "HEAD~1"]) == 1
+    write(1)
+    assert main(["diff", "dev", "--fail-on", "loss"]) == 1
+
+
 def test_a_stack_is_found_from_a_directory_below(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
