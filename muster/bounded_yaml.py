@@ -22,6 +22,10 @@ class AliasError(ComposerError):
     """Aliases or merge keys that expand a text too far, or without end."""
 
 
+class DuplicateKeyError(ComposerError):
+    """A key that a mapping has twice. YAML's readers keep the last; a person has overlooked one."""
+
+
 class _NotPlainError(Exception):
     """A text that only the composer reads: with anchors, tags, merge keys, deep nesting or a mistake."""
 
@@ -54,7 +58,9 @@ class Loader(Composer, SafeConstructor, Resolver):
 
 
 def load_all(text: str, *, by: type[Loader] = Loader) -> Iterator[object]:
-    """The documents of a text. Raises yaml.YAMLError, or RecursionError where it nests too deeply."""
+    """The documents of a text. Raises yaml.YAMLError, also where a mapping has a key twice, or RecursionError
+    where it nests too deeply.
+    """
     return (document for _, document in load_with_lines(text, by=by))
 
 
@@ -74,6 +80,7 @@ def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[i
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
+                _check_keys(node)
                 if not done:
                     yield node.start_mark.line + 1, loader.construct_document(node)
                 done = max(0, done - 1)
@@ -121,6 +128,8 @@ def _plain_value(loader: Loader, scalars: dict[str, object]) -> object:
         if isinstance(container, list):
             container.append(value)
         elif key:
+            if key[0] in container:
+                raise _NotPlainError
             container[key.pop()] = value
         else:
             if not isinstance(event, yaml.ScalarEvent):
@@ -154,6 +163,8 @@ def explain(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     fix = "correct the line; two spaces indent a level, and no tab."
     if isinstance(error, AliasError):
         fix = "write the values out."
+    if isinstance(error, DuplicateKeyError):
+        return line, f"{error.problem}.", "keep one of the two, or begin another object by a line `---`."
     return line, f"is not YAML in line {line}, column {column}: {error.problem}.", fix
 
 
@@ -163,6 +174,27 @@ def _place(mark: yaml.Mark, text: str) -> tuple[int, int]:
     if mark.line >= len(lines):
         return len(lines), len(lines[-1]) + 1
     return mark.line + 1, mark.column + 1
+
+
+def _check_keys(root: yaml.Node) -> None:
+    """Raise DuplicateKeyError for the first key that a mapping has twice; what is merged into it may be."""
+    left, done = [root], set[int]()
+    while left:
+        node = left.pop()
+        if id(node) in done:
+            continue
+        done.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            left += reversed(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[tuple[str, str], int] = {}
+            for key, value in node.value:
+                line, at = key.start_mark.line + 1, (key.tag, str(key.value))
+                if at in lines and key.value != "<<":
+                    problem = f"{key.value!r} is written twice, in lines {lines[at]} and {line}"
+                    raise DuplicateKeyError(None, None, problem, key.start_mark)
+                lines[at] = line
+                left.append(value)
 
 
 def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:

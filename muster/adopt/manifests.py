@@ -204,6 +204,8 @@ def _figure(body: Manifest, resource: str, key: str) -> float:
 
 _GROUPS: Final = ("kueue", "resource groups")
 _OF_POOLS: Final = ("cpu", "memory", *names.DEVICE_RESOURCES)
+# No quota is judged to be more than a pool has of which no size is known.
+_UNKNOWN_SIZE: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +389,7 @@ def _pool(flavor: str, labels: dict[str, str], quotas: Iterable[FlavorQuota], bo
         machine=machine,
         gpus_per_node=1 if gpu else 0,
         capacity=Capacity.ON_DEMAND,
-        max_nodes=1,
+        max_nodes=_UNKNOWN_SIZE,
         kueue=PoolOptions(flavor=flavor if name != flavor else None, exact=True),
     )
 

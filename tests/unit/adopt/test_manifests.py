@@ -218,6 +218,26 @@ def test_a_base_without_objects_is_none(tmp_path: Path, capsys: pytest.CaptureFi
     assert "`vision` +8 H100" in _diff(capsys, "none", _write(tmp_path / "head", [_queue()]))
 
 
+def test_a_gain_is_no_more_than_a_pool_has_of_which_nothing_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, head = _write(tmp_path / "base", [_queue()]), _write(tmp_path / "head", [_with_gpus(_queue(), 9)])
+    assert main(["diff", "--manifests", str(base), str(head), "--json", "--fail-on", "look"]) == 0
+    assert "with more guaranteed than there is" not in capsys.readouterr().out
+
+
+def test_a_key_that_is_there_twice_is_refused_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = _write(tmp_path / "base", [_queue()])
+    text = (base / "objects.yaml").read_text()
+    head = tmp_path / "head.yaml"
+    head.write_text(text.replace("  name: vision\n", "  name: vision\n  name: nlp\n"))
+    error = _refused(capsys, base, head)
+    assert "head.yaml:5: 'name' is written twice, in lines 4 and 5." in error
+    assert "begin another object by a line `---`" in error
+
+
 def test_fail_on_and_json_are_those_of_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, head = _write(tmp_path / "base", [_queue()]), _write(tmp_path / "head", [_with_gpus(_queue(), 6)])
     arguments = ["diff", "--manifests", str(base), str(head), "--json", "--fail-on", "loss"]
