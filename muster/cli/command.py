@@ -248,14 +248,31 @@ class Group(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in self.entries.items()])
 
 
+class _NotInstalled(Command):
+    """A command whose packages are missing: `--help` says what it does and what it needs, all else fails."""
+
+    def __init__(self, name: str, summary: str, error: MusterError) -> None:
+        fix = error.fix[:1].upper() + error.fix[1:]
+        super().__init__(name, short_help=summary, help=f"{summary}\n\n{error.message}\n\n\b\n{fix}")
+        self._error = error
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not {*args} & {*ctx.help_option_names}:
+            raise self._error
+        return super().parse_args(ctx, [ctx.help_option_names[0]])
+
+
 def load(path: tuple[str, ...], entry: Entry, of_group: tuple[str, ...] = ()) -> Command | Group:
     """The command or group of this name; a command's module is imported. `of_group`: its group's extras."""
     extras = entry.extras or of_group
     if entry.commands:
         return Group(path, entry.commands, entry.summary, default=entry.default, extras=extras)
     module, function = implementation_of(path)
-    with naming_extras(extras):
-        found = getattr(importlib.import_module(module), function)
+    try:
+        with naming_extras(extras):
+            found = getattr(importlib.import_module(module), function)
+    except MusterError as error:
+        return _NotInstalled(path[-1], entry.summary, error)
     assert isinstance(found, Command)
     found.name, found.extras = path[-1], extras
     found.short_help = entry.summary

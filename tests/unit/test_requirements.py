@@ -133,6 +133,13 @@ def test_a_command_without_its_packages_names_all_extras_that_it_needs(
     assert f"Fix: install what the command needs: {install_command(extras)}" in done.stderr
 
 
+def test_help_of_a_command_without_its_packages_says_what_it_does_and_needs() -> None:
+    done = without(HEAVY, "from muster.cli import main; sys.exit(main(['check', 'x', '--help']))")
+    assert done.returncode == 0, done.stderr
+    assert "Check offline whether a team's job" in done.stdout
+    assert f"Install what the command needs: {install_command('check')}" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -78,10 +78,7 @@ muster show prod --origins
 muster show prod --json | jq '.config["muster:pools"]'
 muster show prod --policies
 """
-_SHOW_CODES = {
-    ExitCode.FOUND: "With --policies: the stack file has mistakes.",
-    ExitCode.UNUSABLE: "A file is not there, or cannot be merged with what it extends.",
-}
+_SHOW_CODES = {ExitCode.UNUSABLE: "A file is not there, has mistakes, or cannot be merged with another."}
 _WIDTH: Final = 100
 
 
@@ -155,7 +152,7 @@ muster render gke-prod --out manifests/gke-prod.yaml
 muster render gke-prod | kubectl apply --dry-run=server -f -
 """
 _MANIFEST_WIDTH: Final = 110
-_RENDER_CODES = {ExitCode.FOUND: "The stack file has mistakes.", ExitCode.UNUSABLE: "The file is not there."}
+_RENDER_CODES = {ExitCode.UNUSABLE: "The stack file is not there, or has mistakes."}
 
 
 @command(examples=_RENDER_EXAMPLES, codes=_RENDER_CODES)
