@@ -45,6 +45,7 @@ from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.idle_quota import claimed_requests
 from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.controller.kueue.podsets import admitted_counts, done_since
 from muster.controller.kueue.slices import is_elastic
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.events import EventRecorder
@@ -202,19 +203,30 @@ class IdleGangs:
         self._leads, self._now = leads, now
         self._idle: dict[str, Idleness] = {}
         self._gpus: dict[str, Mapping[Gpu, Values]] = {}
+        self._known: Mapping[str, IdlePolicy] = {}
+        self._changed = asyncio.Event()
         self._log = structlog.get_logger("idle")
+
+    def hear(self) -> None:
+        """Look at once where the rules are others than at the last look: none are there before the policy."""
+        if self._rules() != self._known:
+            self._changed.set()
 
     async def run(self) -> None:
         """Look forever; a failure must not end the process."""
         headers = {"Accept-Encoding": "identity"}
         async with aiohttp.ClientSession(timeout=_PATIENCE, headers=headers) as session:
             while True:
+                self._changed.clear()
+                self._known = self._rules()
                 try:
                     await self.look(partial(fetch_page, session))
                 except Exception:
                     self._log.exception("did not look for idle gangs")
-                times = (min(rule.after, rule.notice).total_seconds() / 5 for rule in self._rules().values())
-                await asyncio.sleep(max(1.0, min((PERIOD, *times))))
+                times = (min(rule.after, rule.notice).total_seconds() / 5 for rule in self._known.values())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(1.0, min((PERIOD, *times)))):
+                        await self._changed.wait()
 
     async def look(self, fetch: Callable[[str], Awaitable[str]]) -> None:
         """`fetch`: the page of the exporter at an address."""
@@ -369,13 +381,10 @@ async def fetch_page(session: aiohttp.ClientSession, address: str) -> str:
 
 def _gpus_of(workload: Workload) -> int:
     """How many its pods have by its admission; 0 where that cannot be read."""
-    status = workload.status
-    assignments = status.admission.pod_set_assignments if status.admission else ()
-    counts = {each.name: each.count for each in assignments}
-    done = {each.name: each.count for each in status.reclaimable_pods}
+    counts, done = admitted_counts(workload), done_since(workload)
     try:
         return sum(
-            ((counts.get(each.name) or each.count) - done.get(each.name, 0))
+            (counts.get(each.name, 0) - done.get(each.name, 0))
             * int(pod_amounts(each.template.spec).get(GPU_RESOURCE, 0))
             for each in workload.spec.pod_sets
         )

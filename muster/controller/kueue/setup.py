@@ -219,6 +219,7 @@ def _look_for_idle_gangs(manager: Manager, view: View, metrics: GangMetrics, pol
         metrics=metrics,
         leads=manager.leads,
     )
+    policies.listen(idle.hear)
     manager.service("idle gangs", idle.run)
 
 

@@ -35,7 +35,14 @@ from muster.controller.kueue.idle_gangs import (
     Reading,
     judge,
 )
-from muster.controller.kueue.objects import WORKLOAD, CheckState, PodSetUpdate, Workload, WorkloadStatus
+from muster.controller.kueue.objects import (
+    WORKLOAD,
+    CheckState,
+    PodSetUpdate,
+    ReclaimablePod,
+    Workload,
+    WorkloadStatus,
+)
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model import names
 from muster.model.clusters import Provider
@@ -45,6 +52,7 @@ from muster.render import gang as rendered
 from muster.render import tenancy
 from tests.length import examples
 from tests.unit.admission.gang_world import assignment, pod_spec, workload
+from tests.unit.controller_runtime.virtual import now, virtual
 from tests.unit.gangs.cached import cached
 
 replace = msgspec.structs.replace
@@ -280,6 +288,34 @@ def test_work_within_the_notice_cancels_it() -> None:
     assert not plane.is_stopped
 
 
+class _Timed(Plane):
+    """Without exporters. `asked`: when it asked for them."""
+
+    asked: set[float]
+
+    async def list(self, resource: Resource[Any], selection: Selection) -> Listing[Any]:
+        self.asked.add(now())
+        return Listing((), "1")
+
+
+def test_it_looks_as_soon_as_it_has_rules() -> None:
+    plane = _Timed(rules={})
+    plane.asked = set()
+
+    async def run() -> None:
+        looking = asyncio.ensure_future(plane.idle.run())
+        await asyncio.sleep(1)
+        plane.rules = {"team-a": RULE}
+        plane.idle.hear()
+        await asyncio.sleep(1)
+        plane.idle.hear()  # What has changed are no rules.
+        await asyncio.sleep(PERIOD)
+        looking.cancel()
+
+    virtual(run())
+    assert plane.asked == {1.0, 1.0 + PERIOD}
+
+
 def test_report_says_so_once_and_stops_nothing() -> None:
     plane = Plane(rules={"team-a": IdlePolicy()})
     plane.looks(3 * AFTER)
@@ -461,6 +497,26 @@ def test_elastic_gangs_are_reported_and_those_of_multikueue_left_alone(kind: str
     plane.looks(2 * (AFTER + NOTICE))
     assert not plane.is_stopped
     assert bool(plane.events) is (kind == "elastic")
+
+
+@pytest.mark.parametrize(("before", "since", "is_stopped"), [(0, 0, True), (1, 0, True), (1, 1, False)])
+def test_pods_that_were_done_before_it_was_admitted_are_no_gpus_of_its_admission(
+    before: int, since: int, is_stopped: bool
+) -> None:
+    """Two pods run. It was admitted with two more than are done since."""
+    plane = Plane()
+    (main,) = plane.gang.spec.pod_sets
+    done = (ReclaimablePod("main", before + since),)
+    plane.workloads.store.put(
+        replace(
+            plane.gang,
+            metadata=replace(plane.gang.metadata, resource_version="2"),
+            spec=replace(plane.gang.spec, pod_sets=(replace(main, count=2 + before),)),
+            status=replace(plane.gang.status, reclaimable_pods=done),
+        )
+    )
+    plane.looks(2 * (AFTER + NOTICE))
+    assert plane.is_stopped is is_stopped
 
 
 def test_a_notice_goes_with_the_rule() -> None:
