@@ -124,6 +124,9 @@ RAY_CLUSTER_UID_LABEL: Final = f"{GROUP}/raycluster-uid"
 FORECAST_ANNOTATION: Final = f"{GROUP}/forecast"
 # On a LocalQueue of a team with a budget: how much of it is used, once that is worth a warning.
 BUDGET_ANNOTATION: Final = f"{GROUP}/budget"
+# On an object of a Bundle: who else writes fields of it. What it wrote goes with this annotation.
+WRITER_ANNOTATION: Final = f"{GROUP}/writer"
+BUDGETS_WRITER: Final = "muster-budgets"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"

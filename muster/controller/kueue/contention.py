@@ -27,7 +27,6 @@ from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.indexes import BY_MINUTE, minute
 from muster.controller.kueue.known_snapshots import KnownSnapshots
 from muster.controller.kueue.objects import Workload
-from muster.controller.kueue.podsets import done_since
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
 
@@ -104,7 +103,7 @@ class CompetingGangs:
 
     def _unused_claims(self, other: WorkloadSnapshot) -> Iterable[PodDemand]:
         # Of a scale-up, which of its pods are done does not show whether they are new ones.
-        ended = {} if other.is_scale_up else done_since(other.workload)
+        ended = {} if other.is_scale_up else other.ended
         return unused_claims(
             *(other.gang, other.current, self._consumers(other)),
             ended=ended,

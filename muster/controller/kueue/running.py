@@ -23,7 +23,6 @@ from muster.controller.gangs.retry import RetryHistory, truncate_seconds
 from muster.controller.gangs.verify import Placement
 from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, State
 from muster.controller.kueue.check_state import set_check_state
-from muster.controller.kueue.podsets import done_since
 from muster.controller.kueue.release import release_and_retry
 from muster.controller.kueue.scale_up import is_claimed, recheck_claims_at, remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
@@ -222,7 +221,7 @@ def _missing_placements(snapshot: WorkloadSnapshot, spared: Collection[str]) -> 
             nodes=snapshot.surroundings.nodes,
             pods=snapshot.surroundings.own_pods,
             used=snapshot.surroundings.used,
-            ended=done_since(snapshot.workload),
+            ended=snapshot.ended,
             spared=spared,
         )
     except ValueError:

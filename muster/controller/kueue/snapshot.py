@@ -22,7 +22,7 @@ from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
-from muster.controller.kueue.podsets import gang, part, unlisted
+from muster.controller.kueue.podsets import done_since, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, cluster_of, is_elastic
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
@@ -319,6 +319,11 @@ class WorkloadSnapshot(Attempt):
             for name, claim in claims.items():
                 found[name] = (*found.get(name, ()), claim)
         return found
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """Pods that are done, of those that were admitted."""
+        return done_since(self.workload)
 
     @property
     def runs(self) -> bool:

@@ -61,7 +61,6 @@ from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED
 from muster.controller.kueue.known_snapshots import KnownSnapshots
 from muster.controller.kueue.line import SplitGangs, is_gathering
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
-from muster.controller.kueue.podsets import done_since
 from muster.controller.kueue.slices import (
     base,
     cluster_of,
@@ -305,7 +304,7 @@ class View(GangView[Workload]):
         if is_evicted:
             their_nodes = [*self.judged(their_nodes)]
         gang = snapshot.expected_gang
-        if is_settled(gang, carried, nodes=their_nodes, pods=own_pods, ended=done_since(snapshot.workload)):
+        if is_settled(gang, carried, nodes=their_nodes, pods=own_pods, ended=snapshot.ended):
             return snapshot.surroundings
         is_shared = not all(GKE_LEASE_LABEL in claim.node_selector for claim in claims)
         if is_shared and not own_pods and not snapshot.is_overdue:

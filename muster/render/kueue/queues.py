@@ -214,6 +214,8 @@ class _Renderer:
         labels, found = _labels(department, team), local_queues(team, owner)
         own = tuple(name for namespace, name in found if namespace == team.namespace)
         is_managed = stack.tenancy.namespaces is Namespaces.MANAGED
+        has_budget = team.name in stack.budgets.teams
+        notes = {names.WRITER_ANNOTATION: names.BUDGETS_WRITER} if has_budget else None
         return [
             *(tenancy.team_objects(stack, department, team, queues=own) if is_managed else ()),
             *([self._cluster_queue(department, team)] if team.queue is None else ()),
@@ -224,6 +226,7 @@ class _Renderer:
                     name,
                     namespace=namespace,
                     labels=labels,
+                    annotations=notes,
                     spec=spec,
                 )
                 for (namespace, name), spec in found.items()
