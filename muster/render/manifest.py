@@ -17,7 +17,6 @@ def manifest(
     *,
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
     **body: object,
 ) -> Manifest:
     """One object; `body` holds its other top-level fields, usually `spec`."""
@@ -25,8 +24,6 @@ def manifest(
     if namespace is not None:
         metadata["namespace"] = namespace
     metadata["labels"] = {MANAGED_BY_LABEL: "muster", **(labels or {})}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
 
 
