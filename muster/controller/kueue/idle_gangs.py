@@ -7,7 +7,8 @@ is there once, under 1 % busy, and has used energy since the look before. Anythi
 missing, old or contradicts itself included, begins its time anew.
 
 Times are those since this process has seen it: a wrong clock, a restart or an outage only delays. A stop is
-the annotation by which a person stops a gang, so that a crash leaves nothing half done.
+the annotation by which a person stops a gang, so that a crash leaves nothing half done. One on a pool without
+our check is deactivated by the same write, with the note by which we activate it again.
 Sources, read 2026-11-29: https://github.com/NVIDIA/dcgm-exporter (etc/dcp-metrics-included.csv,
 internal/pkg/rendermetrics), https://github.com/NVIDIA/gpu-operator (assets/state-dcgm-exporter).
 """
@@ -23,7 +24,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from math import nan
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import msgspec
@@ -34,16 +35,18 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.demand import pod_amounts
 from muster.controller.gangs.indexes import BY_REQUEST
 from muster.controller.gangs.lease import format_time, parse_time
-from muster.controller.gangs.metrics import GangMetrics, GangState
+from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import Pod, PodStatus
 from muster.controller.gangs.owner import emit_event
-from muster.controller.gangs.retry import truncate_seconds
+from muster.controller.gangs.retry import RETRY_AT, truncate_seconds
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import KubeError, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Object, Resource
+from muster.controller.kueue.backstop import has_quota
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.idle_quota import claimed_requests
+from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.kueue.podsets import admitted_counts, done_since
 from muster.controller.kueue.slices import is_elastic
@@ -184,7 +187,7 @@ def judge(
 
 
 class IdleGangs:
-    """Looks on the leader alone. `rules`: by ClusterQueue."""
+    """Looks on the leader alone. `rules`: by ClusterQueue. `has_check`: whether ours is on a Workload."""
 
     def __init__(
         self,
@@ -193,13 +196,14 @@ class IdleGangs:
         workloads: Informer[Workload],
         pods: Informer[Pod],
         rules: Callable[[], Mapping[str, IdlePolicy]],
+        has_check: Callable[[Workload], bool],
         events: EventRecorder,
         metrics: GangMetrics,
         leads: Callable[[], bool],
         now: Callable[[], Moment] = lambda: Moment(time.monotonic(), utc_now()),
     ) -> None:
         self._client, self._workloads, self._pods = client, workloads, pods
-        self._rules, self._events, self._metrics = rules, events, metrics
+        self._rules, self._has_check, self._events, self._metrics = rules, has_check, events, metrics
         self._leads, self._now = leads, now
         self._idle: dict[str, Idleness] = {}
         self._gpus: dict[str, Mapping[Gpu, Values]] = {}
@@ -234,10 +238,10 @@ class IdleGangs:
             self._idle.clear()
             return
         rules = self._rules()
-        running = filter(None, map(self._workloads.get, self._metrics.of(GangState.RUNNING)))
         gangs = [
             (each, rules.get(each.status.admission.cluster_queue if each.status.admission else ""))
-            for each in running
+            for each in self._workloads.store
+            if has_quota(each) and each.status.holds("Admitted") and each.spec.active
             if not (
                 MULTI_KUEUE_ORIGIN in each.metadata.labels or waiting.is_stopped(each.metadata.annotations)
             )
@@ -278,8 +282,10 @@ class IdleGangs:
         return None if stops else found
 
     def _pods_of(self, workload: Workload) -> Iterator[Pod]:
+        found = list(self._pods.store.by_index(BY_WORKLOAD, workload.key))
         for request in claimed_requests(workload, self._workloads.get):
-            yield from self._pods.store.by_index(BY_REQUEST, request)
+            found += self._pods.store.by_index(BY_REQUEST, request)
+        yield from {pod.key: pod for pod in found}.values()
 
     # The exporters
 
@@ -349,7 +355,10 @@ class IdleGangs:
         if not changed:
             return True
         version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**version, "annotations": changed}}
+        body: dict[str, Any] = {"metadata": {**version, "annotations": changed}}
+        if stops and not self._has_check(workload):
+            changed[RETRY_AT] = format_time(self._now().at)
+            body["spec"] = {"active": False}
         try:
             await self._client.merge_patch(WORKLOAD, workload.key, body)
         except KubeError as error:  # The next look sees it as it is.

@@ -215,6 +215,7 @@ def _look_for_idle_gangs(manager: Manager, view: View, metrics: GangMetrics, pol
         workloads=view.workloads,
         pods=view.pods,
         rules=rules,
+        has_check=lambda workload: bool(view.checks_of(workload)),
         events=manager.events,
         metrics=metrics,
         leads=manager.leads,

@@ -18,7 +18,7 @@ from muster.config import parse
 from muster.config.edit import template
 from muster.config.errors import ConfigError
 from muster.controller.gangs.indexes import BY_REQUEST, request_of
-from muster.controller.gangs.metrics import GangMetrics, GangState
+from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import POD, Condition, Pod
 from muster.controller.kube.client import Client, Listing, Selection
 from muster.controller.kube.errors import Conflict, NotFound, Status, TransportError
@@ -35,6 +35,7 @@ from muster.controller.kueue.idle_gangs import (
     Reading,
     judge,
 )
+from muster.controller.kueue.indexes import BY_WORKLOAD, workload_of
 from muster.controller.kueue.objects import (
     WORKLOAD,
     CheckState,
@@ -144,16 +145,16 @@ class Plane:
         )
         self.exporters = [_exporter(node) for node in NODES]
         self.workloads = cached(WORKLOAD, [self.gang])
-        self.pods = cached(POD, [_pod(node) for node in NODES], **{BY_REQUEST: request_of})
-        self.metrics = GangMetrics(CollectorRegistry())
-        self.metrics.move(GANG, before=None, after=GangState.RUNNING, since=START)
+        indexes = {BY_REQUEST: request_of, BY_WORKLOAD: workload_of}
+        self.pods = cached(POD, [_pod(node) for node in NODES], **indexes)
         self.idle = IdleGangs(
             cast(Client, self),
             workloads=self.workloads,
             pods=self.pods,
             rules=lambda: self.rules,
+            has_check=lambda workload: bool(workload.status.admission_checks),
             events=cast(EventRecorder, self),
-            metrics=self.metrics,
+            metrics=GangMetrics(CollectorRegistry()),
             leads=lambda: True,
             now=lambda: moment(self.now),
         )
@@ -222,7 +223,11 @@ class Plane:
         changed = body["metadata"]["annotations"]
         notes = {name: value for name, value in (meta.annotations | changed).items() if value is not None}
         version = str(int(meta.resource_version) + 1)
-        after = replace(found, metadata=replace(meta, annotations=notes, resource_version=version))
+        after = replace(
+            found,
+            metadata=replace(meta, annotations=notes, resource_version=version),
+            spec=replace(found.spec, active=body.get("spec", {}).get("active", found.spec.active)),
+        )
         self.workloads.store.put(after)
         return after
 
@@ -274,6 +279,23 @@ def test_an_idle_gang_gets_a_notice_and_is_stopped_after_it() -> None:
     assert plane.events[1][1] == f"{since}; it is stopped"
     plane.looks(2 * AFTER)  # Until Kueue has evicted it nothing more is said.
     assert len(plane.events) == 2
+
+
+def test_a_gang_on_a_pool_without_our_check_is_deactivated_by_the_write_that_stops_it() -> None:
+    plane = Plane()
+    plain = replace(plane.gang.status, admission_checks=())
+    meta = replace(plane.gang.metadata, resource_version="2")
+    plane.workloads.store.put(replace(plane.gang, metadata=meta, status=plain))
+    for pod in list(plane.pods.store):
+        whose = replace(pod.metadata, annotations={names.POD_WORKLOAD_ANNOTATION: "gang"})
+        plane.pods.store.put(replace(pod, metadata=replace(whose, resource_version="2")))
+    plane.looks(AFTER + NOTICE + PERIOD)
+    assert names.IDLE_SINCE_ANNOTATION in plane.annotations
+    plane.look()
+    found = plane.workloads.get(GANG)
+    assert found
+    assert (found.spec.active, plane.annotations[names.STOP_ANNOTATION]) == (False, "idle")
+    assert plane.annotations[names.RETRY_AT_ANNOTATION] == "2026-11-29T12:57:00Z"
 
 
 def test_work_within_the_notice_cancels_it() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.gangpolicy import WhileRunning
+from muster.model.gangpolicy import IdleAction, WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import asked
@@ -47,6 +47,7 @@ def _workloads(stack: Stack) -> Policy:
         *((names.PLACED_ANNOTATION,) if has_placeholders or takes else ()),
         *(names.UNDISTURBED if has_placeholders else ()),
     )
+    idle = gang.gang_policy(stack).idle
     held = f".all(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
     return policy(
         "muster-controller",
@@ -59,6 +60,14 @@ def _workloads(stack: Stack) -> Policy:
             "annotations": annotations,
             "annotationNames": ", ".join(annotations),
             "butForecasts": f" && key != '{names.FORECAST_ANNOTATION}'" if forecasts else "",
+            "butNotices": " && !(key in ${notices})" if idle else "",
+            "orIdle": " || (${isIdle})" if idle else "",
+            "idleWords": ", and when one of a queue with `idle` is stopped for that" if idle else "",
+            "notices": (names.IDLE_SINCE_ANNOTATION, names.IDLE_ENDS_ANNOTATION),
+            "idleQueues": tuple(idle),
+            "suspendingQueues": tuple(
+                queue for queue, rule in idle.items() if rule.action is IdleAction.SUSPEND
+            ),
         },
     )
 
