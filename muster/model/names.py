@@ -213,7 +213,7 @@ ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 # On the pods that Kueue has let start (pkg/constants of 0.19.2).
 POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 # On the pods of what Kueue starts: their Workload. With TopologyAwareScheduling, which is on by default
-# (pkg/controller/jobframework/reconciler.go, pkg/features of 0.19.2, read 2026-11-29). No tenant may write it.
+# (pkg/controller/jobframework, pkg/features of 0.19.2, read 2026-11-29). No tenant may write it.
 POD_WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
 # Of a batch Job that Kueue may also start with fewer pods at a time.
 LEAST_AT_ONCE: Final = "kueue.x-k8s.io/job-min-parallelism"

@@ -1,16 +1,16 @@
 """Running gangs whose GPUs do nothing: reported, and stopped where the `idle` of their queue says so.
 
-What GPUs do is the word of dcgm-exporter alone, read from its pods in the GPU Operator's namespace, in which
-no tenant has one. They are listed before and after their pages are read, because an address may be a tenant's
-by then, and a page counts for pods on its own node. A gang is idle while every GPU that it was admitted with
-is there once, under 1 % busy, and has used energy since the look before. Anything else, a page that is
-missing, old or contradicts itself included, begins its time anew.
+What GPUs do is the word of dcgm-exporter alone, read from its pods in namespaces in which no tenant has one
+(muster/model/exporters.py). They are listed before and after their pages are read, because an address may be
+a tenant's by then, and a page counts for pods on its own node. A gang is idle while every GPU that it was
+admitted with is there once, under 1 % busy, and has used energy since the look before. Anything else, a page
+that is missing, old or contradicts itself included, begins its time anew.
 
 Times are those since this process has seen it: a wrong clock, a restart or an outage only delays. A stop is
 the annotation by which a person stops a gang, so that a crash leaves nothing half done. One on a pool without
 our check is deactivated by the same write, with the note by which we activate it again.
 Sources, read 2026-11-29: https://github.com/NVIDIA/dcgm-exporter (etc/dcp-metrics-included.csv,
-internal/pkg/rendermetrics), https://github.com/NVIDIA/gpu-operator (assets/state-dcgm-exporter).
+internal/pkg/rendermetrics).
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from math import nan
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.model import waiting
+from muster.model.exporters import EXPORTERS, PORT
 from muster.model.gangpolicy import IdleAction, IdlePolicy
 from muster.model.names import (
     GPU_RESOURCE,
@@ -63,14 +65,12 @@ from muster.model.names import (
     MULTI_KUEUE_ORIGIN,
     STOP_ANNOTATION,
 )
-from muster.model.programs import GPU_OPERATOR_NAMESPACE
 from muster.model.work import BY_KIND
 
 PERIOD: Final = 60.0
 """Seconds between two looks; less where a queue has shorter times."""
 BREAK: Final = 180.0
 """Seconds without a look after which a gang's time begins anew."""
-PORT: Final = 9400
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5)
 _LARGEST: Final = 4 * 1024 * 1024
 _AT_ONCE: Final = 32
@@ -94,8 +94,8 @@ class Exporter(Pod, frozen=True):
     status: ExporterStatus = ExporterStatus()
 
 
+_RANKS: Final = [each.namespace for each in EXPORTERS]
 EXPORTER: Final = Resource("", "v1", "pods", "Pod", True, Exporter, annotation_prefixes=())
-EXPORTERS: Final = Selection(namespace=GPU_OPERATOR_NAMESPACE, labels="app=nvidia-dcgm-exporter")
 
 Gpu = tuple[str, str]
 """Its UUID, and the number of the MIG instance."""
@@ -306,8 +306,12 @@ class IdleGangs:
         asked = (each for each in await self._exporters() if each.spec.node_name in nodes)
         await side_by_side(map(read, asked), at_once=_AT_ONCE)
         there = {(each.metadata.uid, each.status.pod_ip) for each in await self._exporters()}
-        for exporter, lines in pages:
-            if (exporter.metadata.uid, exporter.status.pod_ip) not in there:
+        known = [(each, lines) for each, lines in pages if (each.metadata.uid, each.status.pod_ip) in there]
+        known.sort(key=lambda page: _RANKS.index(page[0].metadata.namespace))
+        whose = dict[str, str]()
+        for exporter, lines in known:
+            namespace = exporter.metadata.namespace
+            if whose.setdefault(exporter.spec.node_name, namespace) != namespace:
                 continue
             for metric, labels, amount in lines:
                 pod = Key(labels.get("namespace", ""), labels.get("pod", ""))
@@ -317,9 +321,13 @@ class IdleGangs:
         return found
 
     async def _exporters(self) -> list[Exporter]:
+        listed = [
+            await self._client.list(EXPORTER, Selection(namespace=each.namespace, labels=each.label))
+            for each in EXPORTERS
+        ]
         return [
             each
-            for each in (await self._client.list(EXPORTER, EXPORTERS)).items
+            for each in chain.from_iterable(found.items for found in listed)
             if each.status.pod_ip and not each.status.has_ended and each.metadata.deletion_timestamp is None
             if any(owner.controller and owner.kind == "DaemonSet" for owner in each.metadata.owner_references)
         ]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,6 @@ from muster.controller.kube.errors import Conflict, NotFound, Status, TransportE
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource
 from muster.controller.kueue.idle_gangs import (
     BREAK,
-    EXPORTERS,
     PERIOD,
     Exporter,
     ExporterStatus,
@@ -47,6 +47,7 @@ from muster.controller.kueue.objects import (
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model import names
 from muster.model.clusters import Provider
+from muster.model.exporters import EXPORTERS
 from muster.model.gangpolicy import GangPolicy, IdleAction, IdlePolicy, from_spec
 from muster.model.stack import Stack
 from muster.render import gang as rendered
@@ -204,8 +205,10 @@ class Plane:
     # What the code calls
 
     async def list(self, resource: Resource[Any], selection: Selection) -> Listing[Any]:
-        assert selection is EXPORTERS
-        return Listing(tuple(self.exporters), "1")
+        of = {each.namespace: each.label for each in EXPORTERS}
+        assert selection.labels == of[selection.namespace]
+        found = (each for each in self.exporters if each.metadata.namespace == selection.namespace)
+        return Listing(tuple(found), "1")
 
     async def get(self, resource: Resource[Any], key: Key) -> Any:
         if self.fails:
@@ -251,11 +254,11 @@ def _address(node: str) -> str:
     return f"10.0.0.{NODES.index(node) + 1}"
 
 
-def _exporter(node: str, *, name: str = "", address: str = "") -> Exporter:
+def _exporter(node: str, *, name: str = "", address: str = "", namespace: str = "gpu-operator") -> Exporter:
     owner = OwnerReference("apps/v1", "DaemonSet", "nvidia-dcgm-exporter", "uid-set", True)
     name = name or f"exporter-{node}"
     return Exporter(
-        metadata=ObjectMeta(name=name, namespace="gpu-operator", uid=name, owner_references=(owner,)),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=name, owner_references=(owner,)),
         spec=replace(pod_spec(0), node_name=node),
         status=ExporterStatus(phase="Running", pod_ip=address or _address(node)),
     )
@@ -499,6 +502,29 @@ def test_a_page_that_is_not_the_exporters_of_the_pods_node_has_no_effect(
     assert not plane.events
 
 
+@pytest.mark.parametrize("operators_answers", [True, False])
+def test_where_gke_brings_an_exporter_it_counts_unless_the_gpu_operators_answers(
+    operators_answers: bool,
+) -> None:
+    """The operator's says that the GPUs work."""
+    plane = Plane(busy=0.4)
+    plane.exporters += [
+        _exporter(node, name=f"gke-{node}", address=f"10.1.0.{number}", namespace="gke-managed-system")
+        for number, node in enumerate(NODES)
+    ]
+
+    def spoil(pages: dict[str, str]) -> None:
+        for number, node in enumerate(NODES):
+            operators = pages.pop(_address(node))
+            pages[f"10.1.0.{number}"] = re.sub(r"(UTIL|ACTIVE)(.*) \S+", r"\1\2 0", operators)
+            if operators_answers:
+                pages[_address(node)] = operators
+
+    plane.spoil = spoil
+    plane.looks(2 * (AFTER + NOTICE))
+    assert plane.is_stopped is not operators_answers
+
+
 def test_a_page_whose_address_has_moved_on_meanwhile_does_not_count() -> None:
     plane = _Moving()
     for _ in range(int(2 * (AFTER + NOTICE) / PERIOD)):
@@ -604,8 +630,8 @@ def test_only_where_gangs_are_stopped_may_an_author_ask_to_be_kept(action: str, 
 @pytest.mark.parametrize(
     ("idle", "more", "what"),
     [
-        ({}, {"muster:scheduler": "kai"}, "gangs that it starts itself"),
-        ({}, {"muster:gangAdmission": "builtin"}, "gangs that it starts itself"),
+        ({}, {"muster:scheduler": "kai"}, "looks at gangs, with Kueue alone"),
+        ({}, {"muster:gangAdmission": "builtin"}, "looks at gangs, with Kueue alone"),
         ({"after": "1m"}, {}, "must be 5m at least"),
         ({"notice": "10s"}, {}, "must be 5m at least"),
     ],
