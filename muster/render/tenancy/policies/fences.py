@@ -5,11 +5,11 @@ create one that holds the token of another account. With these policies a stolen
 more than the controller's work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from muster.model import names
-from muster.model.gangpolicy import IdleAction, WhileRunning
+from muster.model.gangpolicy import IdleAction, IdlePolicy, WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import asked
@@ -62,14 +62,21 @@ def _workloads(stack: Stack) -> Policy:
             "butForecasts": f" && key != '{names.FORECAST_ANNOTATION}'" if forecasts else "",
             "butNotices": " && !(key in ${notices})" if idle else "",
             "orIdle": " || (${isIdle})" if idle else "",
-            "idleWords": ", and when one of a queue with `idle` is stopped for that" if idle else "",
-            "notices": (names.IDLE_SINCE_ANNOTATION, names.IDLE_ENDS_ANNOTATION),
-            "idleQueues": tuple(idle),
-            "suspendingQueues": tuple(
-                queue for queue, rule in idle.items() if rule.action is IdleAction.SUSPEND
-            ),
+            "idleWords": "; of others that they are idle, and stops them for it" if idle else "",
+            **(_idle(idle) if idle else {}),
         },
     )
+
+
+def _idle(rules: Mapping[str, IdlePolicy]) -> Mapping[str, Sequence[str]]:
+    """Of Workloads without our check, by their ClusterQueue."""
+    return {
+        "notices": (names.IDLE_SINCE_ANNOTATION, names.IDLE_ENDS_ANNOTATION),
+        "idleQueues": tuple(rules),
+        "suspendingQueues": tuple(
+            queue for queue, rule in rules.items() if rule.action is IdleAction.SUSPEND
+        ),
+    }
 
 
 def _ray_clusters(stack: Stack) -> Policy:
