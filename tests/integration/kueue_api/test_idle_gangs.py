@@ -97,8 +97,10 @@ class StandIn:
 
         with ThreadingHTTPServer((address, PORT), Handler) as server:
             Thread(target=server.serve_forever, daemon=True).start()
-            yield self
-            server.shutdown()
+            try:
+                yield self
+            finally:
+                server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +218,12 @@ def test_a_gang_on_a_pool_without_our_check_is_stopped_and_comes_back(world: Wor
         world.wait_until_runs("gang")
         assert not world.entry("gang")
         kueues = {names.POD_WORKLOAD_ANNOTATION: (world.workload("gang") or {})["metadata"]["name"]}
-        template = world.plane.call("GET", f"{JOBS}/gang")["spec"]["template"]["metadata"]
-        assert kueues.items() <= template["annotations"].items()
+
+        def given() -> dict[str, str]:
+            job = world.plane.call("GET", f"{JOBS}/gang")
+            return job["spec"]["template"]["metadata"].get("annotations") or {}
+
+        eventually("Kueue names it on its pods", lambda: kueues.items() <= given().items())
         _make_pod(world, TEAM, "gang-0", "always", spec=pod("fixed"), annotations=kueues)
         _make_exporter(world, "always", address=EXPORTER)
         eventually("it holds no quota", lambda: not world.holds("gang", "QuotaReserved"))
