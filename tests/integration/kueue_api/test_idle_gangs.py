@@ -220,8 +220,8 @@ def test_a_gang_on_a_pool_without_our_check_is_stopped_and_comes_back(world: Wor
         kueues = {names.POD_WORKLOAD_ANNOTATION: (world.workload("gang") or {})["metadata"]["name"]}
 
         def given() -> dict[str, str]:
-            job = world.plane.call("GET", f"{JOBS}/gang")
-            return job["spec"]["template"]["metadata"].get("annotations") or {}
+            template: Object = world.plane.call("GET", f"{JOBS}/gang")["spec"]["template"]
+            return template["metadata"].get("annotations") or {}
 
         eventually("Kueue names it on its pods", lambda: kueues.items() <= given().items())
         _make_pod(world, TEAM, "gang-0", "always", spec=pod("fixed"), annotations=kueues)
