@@ -184,7 +184,6 @@ def test_it_stops_an_idle_gang_that_its_check_is_not_on_where_the_queue_says_so(
     [
         {"spec": {"active": False}},
         {"spec": {"active": False}, "metadata": {"annotations": {STOP_ANNOTATION: "true"}}},
-        {"spec": {"active": False, "queueName": "other"}, "metadata": {"annotations": STOP}},
         {"spec": {"active": False, "priority": 9}, "metadata": {"annotations": STOP}},
         {"spec": {"priority": 9}},
         {"metadata": {"annotations": STOP}},
