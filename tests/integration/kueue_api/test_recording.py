@@ -183,7 +183,7 @@ def test_a_spent_budget_holds_what_would_start_and_leaves_what_runs(
     credentials.write_text(json.dumps(yaml.safe_load(written)))
     written_too = {"metadata": {"annotations": {WRITER_ANNOTATION: AGENT}}}
     queue = f"/apis/{KUEUE}/namespaces/{TEAM}/localqueues/{TEAM}"
-    team.call("PATCH", queue, written_too, content_type="application/merge-patch+json")
+    team.call("PATCH", queue, written_too, content_type=MERGE)
     team.call("DELETE", WORKLOADS)  # What other tests left has the quota.
     _submit(team, "runs", gpus=1, priority=20)
     _admitted(team, "runs")
