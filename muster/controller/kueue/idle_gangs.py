@@ -44,7 +44,7 @@ from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import KubeError, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Object, Resource
-from muster.controller.kueue.backstop import has_quota
+from muster.controller.kueue.backstop import asks_for_devices, has_quota
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.idle_quota import claimed_requests
 from muster.controller.kueue.indexes import BY_WORKLOAD
@@ -242,6 +242,7 @@ class IdleGangs:
             (each, rules.get(each.status.admission.cluster_queue if each.status.admission else ""))
             for each in self._workloads.store
             if has_quota(each) and each.status.holds("Admitted") and each.spec.active
+            if any(asks_for_devices(pod_set.template.spec) for pod_set in each.spec.pod_sets)
             if not (
                 MULTI_KUEUE_ORIGIN in each.metadata.labels or waiting.is_stopped(each.metadata.annotations)
             )

@@ -179,6 +179,13 @@ def test_it_stops_an_idle_gang_that_its_check_is_not_on_where_the_queue_says_so(
         assert ours.patch(other, change).code == 403
 
 
+def test_it_takes_a_notice_back_also_where_the_queue_has_lost_the_rule(world: World) -> None:
+    body = _on_fixed_pool(world, "fixed-without-rule", queue="team-a", notes=NOTICE)
+    gone = {"metadata": {"annotations": dict.fromkeys(NOTICE)}}
+    answer = world.controllers["ours"].patch(body, gone)
+    assert answer.is_allowed, answer.message
+
+
 @pytest.mark.parametrize(
     "change",
     [

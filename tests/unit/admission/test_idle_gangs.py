@@ -146,6 +146,7 @@ class Plane:
         )
         self.exporters = [_exporter(node) for node in NODES]
         self.workloads = cached(WORKLOAD, [self.gang])
+        self.metrics = GangMetrics(CollectorRegistry())
         indexes = {BY_REQUEST: request_of, BY_WORKLOAD: workload_of}
         self.pods = cached(POD, [_pod(node) for node in NODES], **indexes)
         self.idle = IdleGangs(
@@ -155,7 +156,7 @@ class Plane:
             rules=lambda: self.rules,
             has_check=lambda workload: bool(workload.status.admission_checks),
             events=cast(EventRecorder, self),
-            metrics=GangMetrics(CollectorRegistry()),
+            metrics=self.metrics,
             leads=lambda: True,
             now=lambda: moment(self.now),
         )
@@ -239,9 +240,9 @@ class Plane:
             self.events.append((reason, note))
 
 
-def _template() -> Any:
+def _template(gpus: int = 2) -> Any:
     made = workload("other", {"main": ("h100", 1)}).spec.pod_sets[0].template
-    return replace(made, spec=pod_spec(2))
+    return replace(made, spec=pod_spec(gpus))
 
 
 def _pod(node: str) -> Pod:
@@ -339,6 +340,16 @@ def test_it_looks_as_soon_as_it_has_rules() -> None:
 
     virtual(run())
     assert plane.asked == {1.0, 1.0 + PERIOD}
+
+
+def test_work_without_gpus_is_no_gang_whose_gpus_are_unknown() -> None:
+    plane = Plane()
+    (main,) = plane.gang.spec.pod_sets
+    spec = replace(plane.gang.spec, pod_sets=(replace(main, template=_template(gpus=0)),))
+    meta = replace(plane.gang.metadata, resource_version="2")
+    plane.workloads.store.put(replace(plane.gang, metadata=meta, spec=spec))
+    plane.look()
+    assert plane.metrics.gpu_use.labels(Reading.UNKNOWN)._value.get() == 0
 
 
 def test_report_says_so_once_and_stops_nothing() -> None:
