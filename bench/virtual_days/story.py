@@ -245,9 +245,7 @@ class Story:
         self._world.start_controller()
 
     async def _outage(self) -> None:
-        self._world.server.is_down = True
-        await asyncio.sleep(self._random.uniform(10, 5 * MINUTE))
-        self._world.server.is_down = False
+        await self._world.lose_server(self._random.uniform(10, 5 * MINUTE))
 
     async def _stock_out(self) -> None:
         await self._while_in(self._world.cloud.empty, 90 * MINUTE)

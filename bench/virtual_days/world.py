@@ -21,6 +21,7 @@ from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.controller.runtime.lease import RENEW_DEADLINE
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import GKE_LEASE_LABEL
 from tests.unit.admission.gang_world import CHECK
@@ -78,7 +79,9 @@ class World:
     # The controller
 
     def start_controller(self) -> None:
-        """With caches of its own, read anew."""
+        """With caches of its own, read anew. None leads without the server, or beside another one."""
+        if self.life is not None or self.server.is_down:
+            return
         view = read(self.policy, self.server.caches)
         self.server.caches = caches_of(view)
         self.server.caches[WORKLOAD].store.listen(self.kueue.changed)
@@ -88,12 +91,28 @@ class World:
         self.life = Life(self.server, view)
         self.life.start()
         self.lives += 1
+        self._turn()
 
     async def kill_controller(self) -> None:
         if self.life is not None:
             self.check_errors()
             await self.life.kill()
             self.life = None
+            self._turn()
+
+    async def lose_server(self, seconds: float) -> None:
+        """For longer than the controller holds its lease without a renewal: its process ends."""
+        self.server.is_down = True
+        self._turn()
+        await asyncio.sleep(RENEW_DEADLINE)
+        await self.kill_controller()
+        await asyncio.sleep(seconds - RENEW_DEADLINE)
+        self.server.is_down = False
+        self.start_controller()
+        self._turn()
+
+    def _turn(self) -> None:
+        self.levels.turn(acts=self.life is not None and not self.server.is_down, at=now())
 
     def check_errors(self) -> None:
         if self.life is not None and self.life.errors:
@@ -203,8 +222,11 @@ class World:
         yield from (self.cloud.leases[name].unused_since for name in self._leases_of(gang.key))
 
     def _takes_nodes(self, key: Key) -> bool:
-        """It runs on nodes that were bought for another gang."""
-        return any(lease.gang != key and self._runs_on(key, lease) for lease in self.cloud.leases.values())
+        """It runs on nodes that were left: by another gang, or by itself, as it does when it is preempted."""
+        return any(
+            (lease.gang != key or lease.after) and self._runs_on(key, lease)
+            for lease in self.cloud.leases.values()
+        )
 
     # What happens to nodes
 

@@ -124,6 +124,9 @@ RAY_CLUSTER_UID_LABEL: Final = f"{GROUP}/raycluster-uid"
 FORECAST_ANNOTATION: Final = f"{GROUP}/forecast"
 # On a LocalQueue of a team with a budget: how much of it is used, once that is worth a warning.
 BUDGET_ANNOTATION: Final = f"{GROUP}/budget"
+# On an object of a Bundle: who else writes fields of it. What it wrote goes with this annotation.
+WRITER_ANNOTATION: Final = f"{GROUP}/writer"
+BUDGETS_WRITER: Final = "muster-budgets"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"
@@ -209,6 +212,9 @@ RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 # On the pods that Kueue has let start (pkg/constants of 0.19.2).
 POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
+# On the pods of what Kueue starts: their Workload. With TopologyAwareScheduling, which is on by default
+# (pkg/controller/jobframework, pkg/features of 0.19.2, read 2026-11-29). No tenant may write it.
+POD_WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
 # Of a batch Job that Kueue may also start with fewer pods at a time.
 LEAST_AT_ONCE: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"

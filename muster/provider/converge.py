@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.model.names import GROUP, KUEUE_API_VERSION
+from muster.model.names import GROUP, KUEUE_API_VERSION, WRITER_ANNOTATION
 from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
 from muster.provider.comparison import is_verbatim, same_meaning
 from muster.provider.manifests import IN_USE, SHARED, Item, Ref, apply_waves, delete_waves
@@ -230,7 +230,7 @@ async def remove(
         waiting = [wait_for_shared or ref.kind not in SHARED for ref in own]
         failures = await asyncio.gather(
             *(
-                _release_fields(cluster, ref, deadline)
+                _leave(cluster, ref, deadline)
                 if ref.kind == "Namespace" and ref.name in released
                 else _remove(cluster, ref, deadline, wait=wait)
                 for ref, wait in zip(own, waiting, strict=True)
@@ -269,6 +269,8 @@ async def _apply(
         live = await _apply_settled(cluster, item, before, outcome, deadline, log_status)
         if item.ref.kind == "CustomResourceDefinition":
             await await_established(cluster, item.ref, live, deadline)
+        if before is not None and (writer := _writer(before)) not in (None, _writer(item.body)):
+            await _release_fields(cluster, item.ref, deadline, manager=writer)
     except ApiError as error:
         return _refusal(item, error)
     except _EXPECTED_ERRORS as error:
@@ -377,16 +379,26 @@ async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool)
     return None
 
 
-async def _release_fields(cluster: Cluster, ref: Ref, deadline: Deadline) -> str | None:
-    """An apply without fields removes our labels and leaves the object."""
+async def _leave(cluster: Cluster, ref: Ref, deadline: Deadline) -> str | None:
+    """Removes our labels and leaves the object."""
     try:
-        if await cluster.get(ref, deadline) is None:
-            return None
-        body = {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name}}
-        await cluster.apply(ref, body, deadline, manager=MANAGER, force=False)
+        if await cluster.get(ref, deadline) is not None:
+            await _release_fields(cluster, ref, deadline, manager=MANAGER)
     except _EXPECTED_ERRORS as error:
         return str(error)
     return None
+
+
+async def _release_fields(cluster: Cluster, ref: Ref, deadline: Deadline, *, manager: str) -> None:
+    """An apply without fields removes those that only this manager has."""
+    metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    body = {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
+    await cluster.apply(ref, body, deadline, manager=manager, force=False)
+
+
+def _writer(body: Mapping[str, Any]) -> str | None:
+    found: str | None = (body["metadata"].get("annotations") or {}).get(WRITER_ANNOTATION)
+    return found
 
 
 def _has_children(ref: Ref) -> bool:

@@ -309,11 +309,15 @@ class KubernetesNode(Object, frozen=True):
     status: Status = Status()
 
     @property
+    def ready(self) -> int:
+        """Its GPUs, while it is Ready."""
+        return _devices(self.status.allocatable) if self.status.holds("Ready") else 0
+
+    @property
     def usable(self) -> int:
-        """Its GPUs that a gang may start on: none on a node that is not Ready, or that is set aside."""
+        """Those that a gang may start on: none of a node that is set aside."""
         is_closed = any(each.key == names.BROKEN_TAINT_KEY for each in self.spec.taints)
-        is_usable = self.status.holds("Ready") and not is_closed
-        return _devices(self.status.allocatable) if is_usable else 0
+        return 0 if is_closed else self.ready
 
 
 NODES: Final = Kind(Resource("", "v1", "nodes", "Node", False, KubernetesNode, annotation_prefixes=()))
@@ -473,16 +477,19 @@ class WithNodes:
 
 
 def observe(obj: KubernetesNode, id: str, before: Node | None, *, at: float) -> Node:
-    """The node as it is known now. One that is seen first when it can be used already could since it got
-    Ready last.
+    """The node as it is known now. One that is Ready when it is seen first could be used since it got Ready
+    last, at most until now: nothing says since when it is set aside.
     """
     labels, status = obj.metadata.labels, obj.status
     created = seconds(obj.metadata.creation_timestamp, at)
     usable = obj.usable
-    states = () if before is None else before.usable
+    if before is not None:
+        states = before.usable
+    else:
+        since = seconds(status.since("Ready"), at)
+        states = (Usable(max(since, created), obj.ready),) if obj.ready else ()
     if usable != (states[-1].gpus if states else 0):
-        since = seconds(status.since("Ready"), at) if before is None else at
-        states = (*states, Usable(max(since, created), usable))
+        states = (*states, Usable(max(at, created), usable))
     return Node(
         id=id,
         pool=labels.get(names.POOL_LABEL, ""),

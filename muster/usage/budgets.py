@@ -38,7 +38,7 @@ from muster.replay.watch import quiet_logs
 from muster.usage.inputs import Month, Terms, format_month, month_of, read_window
 from muster.usage.ledger import Quotas, book
 
-AGENT: Final = "muster-budgets"
+AGENT: Final = names.BUDGETS_WRITER
 ROUND_SECONDS: Final = 300.0
 STALE_SECONDS: Final = 900.0
 """A recording that ends so long ago says too little of now."""
@@ -159,10 +159,12 @@ class Keeper:
             found = [json.loads(bytes(raw)) async for page in pages for raw in page.items or ()]
         for each in found:
             key = Key(text(each, "metadata", "namespace"), text(each, "metadata", "name"))
-            note = texts(each, "metadata", "annotations").get(names.BUDGET_ANNOTATION, "")
+            notes = texts(each, "metadata", "annotations")
+            note = notes.get(names.BUDGET_ANNOTATION, "")
             before = State(note, is_held=bool(note) and text(each, "spec", "stopPolicy") == HOLD)
             after = states.get(f"{key.namespace}/{key.name}", State())
-            if before != after:
+            # Of a budget that the stack has just ended this process may not know yet.
+            if before != after and (note or notes.get(names.WRITER_ANNOTATION) == AGENT):
                 await _write(client, key, text(each, "metadata", "uid"), after)
 
 

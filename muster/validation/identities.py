@@ -6,6 +6,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.exporters import EXPORTERS
 from muster.model.identities import POD_ACCOUNT, bound_accounts, is_bucket, is_identity, is_made
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
@@ -30,6 +31,8 @@ RESERVED_NAMESPACES: Final = frozenset(
         names.KUEUE_NAMESPACE,
         names.RAY_NAMESPACE,
         names.KAI_NAMESPACE,
+        # The controller believes the exporters in them.
+        *(each.namespace for each in EXPORTERS),
         # Policies trust the controllers in them.
         *(each.controller.partition(":")[0] for each in BROUGHT),
     }

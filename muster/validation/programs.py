@@ -147,15 +147,15 @@ _SHORTEST: Final = timedelta(minutes=5)
 
 
 def idle_rules(stack: Stack) -> Iterator[Violation]:
-    """What `idle` needs: gangs that our controller starts with Kueue, and an exporter."""
+    """What `idle` needs: our controller with Kueue, and an exporter."""
     is_ours = stack.scheduler is Scheduler.KUEUE and stack.gang_admission.mode is GangMode.MUSTER
     for chain, team in stack.teams():
         if team.idle is None:
             continue
         path = at(team_path(chain, team), "idle")
-        if not is_ours or not stack.gang_pools:
-            message = "Muster watches only gangs that it starts itself, with Kueue."
-            fix = "remove it, or use Kueue, `muster:gangAdmission` and a pool that is queued or has `gangs`."
+        if not is_ours:
+            message = "the controller of Muster's gang admission looks at gangs, with Kueue alone."
+            fix = "remove it, or use Kueue and `muster:gangAdmission`."
             yield Violation(path, message, fix)
         elif team.queue is not None:
             yield Violation(path, f"its work is in the queue of team {team.queue}.", "write it there.")

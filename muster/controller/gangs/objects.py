@@ -15,6 +15,7 @@ from muster.model.names import (
     GANG_POLICY_PLURAL,
     GROUP,
     PLACED_ANNOTATION,
+    POD_WORKLOAD_ANNOTATION,
     QUEUE_TREE_KIND,
     QUEUE_TREE_PLURAL,
     VERSION,
@@ -273,7 +274,7 @@ class QueueTreeObject(Object, frozen=True):
     spec: dict[str, Any] = field(default_factory=dict)
 
 
-POD_ANNOTATIONS = ("autoscaling.x-k8s.io/", PLACED_ANNOTATION)
+POD_ANNOTATIONS = ("autoscaling.x-k8s.io/", PLACED_ANNOTATION, POD_WORKLOAD_ANNOTATION)
 
 PROVISIONING_REQUEST = Resource(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest", True, ProvisioningRequest

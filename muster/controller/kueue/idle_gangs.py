@@ -1,15 +1,16 @@
 """Running gangs whose GPUs do nothing: reported, and stopped where the `idle` of their queue says so.
 
-What GPUs do is the word of dcgm-exporter alone, read from its pods in the GPU Operator's namespace, in which
-no tenant has one. They are listed before and after their pages are read, because an address may be a tenant's
-by then, and a page counts for pods on its own node. A gang is idle while every GPU that it was admitted with
-is there once, under 1 % busy, and has used energy since the look before. Anything else, a page that is
-missing, old or contradicts itself included, begins its time anew.
+What GPUs do is the word of dcgm-exporter alone, read from its pods in namespaces in which no tenant has one
+(muster/model/exporters.py). They are listed before and after their pages are read, because an address may be
+a tenant's by then, and a page counts for pods on its own node. A gang is idle while every GPU that it was
+admitted with is there once, under 1 % busy, and has used energy since the look before. Anything else, a page
+that is missing, old or contradicts itself included, begins its time anew.
 
 Times are those since this process has seen it: a wrong clock, a restart or an outage only delays. A stop is
-the annotation by which a person stops a gang, so that a crash leaves nothing half done.
+the annotation by which a person stops a gang, so that a crash leaves nothing half done. One on a pool without
+our check is deactivated by the same write, with the note by which we activate it again.
 Sources, read 2026-11-29: https://github.com/NVIDIA/dcgm-exporter (etc/dcp-metrics-included.csv,
-internal/pkg/rendermetrics), https://github.com/NVIDIA/gpu-operator (assets/state-dcgm-exporter).
+internal/pkg/rendermetrics).
 """
 
 import asyncio
@@ -22,8 +23,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from math import nan
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import msgspec
@@ -34,22 +36,26 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.demand import pod_amounts
 from muster.controller.gangs.indexes import BY_REQUEST
 from muster.controller.gangs.lease import format_time, parse_time
-from muster.controller.gangs.metrics import GangMetrics, GangState
+from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import Pod, PodStatus
 from muster.controller.gangs.owner import emit_event
-from muster.controller.gangs.retry import truncate_seconds
+from muster.controller.gangs.retry import RETRY_AT, truncate_seconds
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import KubeError, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Object, Resource
+from muster.controller.kueue.backstop import asks_for_devices, has_quota
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.idle_quota import claimed_requests
+from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.controller.kueue.podsets import admitted_counts, done_since
 from muster.controller.kueue.slices import is_elastic
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.model import waiting
+from muster.model.exporters import EXPORTERS, PORT
 from muster.model.gangpolicy import IdleAction, IdlePolicy
 from muster.model.names import (
     GPU_RESOURCE,
@@ -59,14 +65,12 @@ from muster.model.names import (
     MULTI_KUEUE_ORIGIN,
     STOP_ANNOTATION,
 )
-from muster.model.programs import GPU_OPERATOR_NAMESPACE
 from muster.model.work import BY_KIND
 
 PERIOD: Final = 60.0
 """Seconds between two looks; less where a queue has shorter times."""
 BREAK: Final = 180.0
 """Seconds without a look after which a gang's time begins anew."""
-PORT: Final = 9400
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5)
 _LARGEST: Final = 4 * 1024 * 1024
 _AT_ONCE: Final = 32
@@ -90,8 +94,8 @@ class Exporter(Pod, frozen=True):
     status: ExporterStatus = ExporterStatus()
 
 
+_RANKS: Final = [each.namespace for each in EXPORTERS]
 EXPORTER: Final = Resource("", "v1", "pods", "Pod", True, Exporter, annotation_prefixes=())
-EXPORTERS: Final = Selection(namespace=GPU_OPERATOR_NAMESPACE, labels="app=nvidia-dcgm-exporter")
 
 Gpu = tuple[str, str]
 """Its UUID, and the number of the MIG instance."""
@@ -183,7 +187,7 @@ def judge(
 
 
 class IdleGangs:
-    """Looks on the leader alone. `rules`: by ClusterQueue."""
+    """Looks on the leader alone. `rules`: by ClusterQueue. `has_check`: whether ours is on a Workload."""
 
     def __init__(
         self,
@@ -192,29 +196,41 @@ class IdleGangs:
         workloads: Informer[Workload],
         pods: Informer[Pod],
         rules: Callable[[], Mapping[str, IdlePolicy]],
+        has_check: Callable[[Workload], bool],
         events: EventRecorder,
         metrics: GangMetrics,
         leads: Callable[[], bool],
         now: Callable[[], Moment] = lambda: Moment(time.monotonic(), utc_now()),
     ) -> None:
         self._client, self._workloads, self._pods = client, workloads, pods
-        self._rules, self._events, self._metrics = rules, events, metrics
+        self._rules, self._has_check, self._events, self._metrics = rules, has_check, events, metrics
         self._leads, self._now = leads, now
         self._idle: dict[str, Idleness] = {}
         self._gpus: dict[str, Mapping[Gpu, Values]] = {}
+        self._known: Mapping[str, IdlePolicy] = {}
+        self._changed = asyncio.Event()
         self._log = structlog.get_logger("idle")
+
+    def hear(self) -> None:
+        """Look at once where the rules are others than at the last look: none are there before the policy."""
+        if self._rules() != self._known:
+            self._changed.set()
 
     async def run(self) -> None:
         """Look forever; a failure must not end the process."""
         headers = {"Accept-Encoding": "identity"}
         async with aiohttp.ClientSession(timeout=_PATIENCE, headers=headers) as session:
             while True:
+                self._changed.clear()
+                self._known = self._rules()
                 try:
                     await self.look(partial(fetch_page, session))
                 except Exception:
                     self._log.exception("did not look for idle gangs")
-                times = (min(rule.after, rule.notice).total_seconds() / 5 for rule in self._rules().values())
-                await asyncio.sleep(max(1.0, min((PERIOD, *times))))
+                times = (min(rule.after, rule.notice).total_seconds() / 5 for rule in self._known.values())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(1.0, min((PERIOD, *times)))):
+                        await self._changed.wait()
 
     async def look(self, fetch: Callable[[str], Awaitable[str]]) -> None:
         """`fetch`: the page of the exporter at an address."""
@@ -222,10 +238,11 @@ class IdleGangs:
             self._idle.clear()
             return
         rules = self._rules()
-        running = filter(None, map(self._workloads.get, self._metrics.of(GangState.RUNNING)))
         gangs = [
             (each, rules.get(each.status.admission.cluster_queue if each.status.admission else ""))
-            for each in running
+            for each in self._workloads.store
+            if has_quota(each) and each.status.holds("Admitted") and each.spec.active
+            if any(asks_for_devices(pod_set.template.spec) for pod_set in each.spec.pod_sets)
             if not (
                 MULTI_KUEUE_ORIGIN in each.metadata.labels or waiting.is_stopped(each.metadata.annotations)
             )
@@ -266,8 +283,10 @@ class IdleGangs:
         return None if stops else found
 
     def _pods_of(self, workload: Workload) -> Iterator[Pod]:
+        found = list(self._pods.store.by_index(BY_WORKLOAD, workload.key))
         for request in claimed_requests(workload, self._workloads.get):
-            yield from self._pods.store.by_index(BY_REQUEST, request)
+            found += self._pods.store.by_index(BY_REQUEST, request)
+        yield from {pod.key: pod for pod in found}.values()
 
     # The exporters
 
@@ -288,8 +307,12 @@ class IdleGangs:
         asked = (each for each in await self._exporters() if each.spec.node_name in nodes)
         await side_by_side(map(read, asked), at_once=_AT_ONCE)
         there = {(each.metadata.uid, each.status.pod_ip) for each in await self._exporters()}
-        for exporter, lines in pages:
-            if (exporter.metadata.uid, exporter.status.pod_ip) not in there:
+        known = [(each, lines) for each, lines in pages if (each.metadata.uid, each.status.pod_ip) in there]
+        known.sort(key=lambda page: _RANKS.index(page[0].metadata.namespace))
+        whose = dict[str, str]()
+        for exporter, lines in known:
+            namespace = exporter.metadata.namespace
+            if whose.setdefault(exporter.spec.node_name, namespace) != namespace:
                 continue
             for metric, labels, amount in lines:
                 pod = Key(labels.get("namespace", ""), labels.get("pod", ""))
@@ -299,9 +322,13 @@ class IdleGangs:
         return found
 
     async def _exporters(self) -> list[Exporter]:
+        listed = [
+            await self._client.list(EXPORTER, Selection(namespace=each.namespace, labels=each.label))
+            for each in EXPORTERS
+        ]
         return [
             each
-            for each in (await self._client.list(EXPORTER, EXPORTERS)).items
+            for each in chain.from_iterable(found.items for found in listed)
             if each.status.pod_ip and not each.status.has_ended and each.metadata.deletion_timestamp is None
             if any(owner.controller and owner.kind == "DaemonSet" for owner in each.metadata.owner_references)
         ]
@@ -337,7 +364,10 @@ class IdleGangs:
         if not changed:
             return True
         version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**version, "annotations": changed}}
+        body: dict[str, Any] = {"metadata": {**version, "annotations": changed}}
+        if stops and not self._has_check(workload):
+            changed[RETRY_AT] = format_time(self._now().at)
+            body["spec"] = {"active": False}
         try:
             await self._client.merge_patch(WORKLOAD, workload.key, body)
         except KubeError as error:  # The next look sees it as it is.
@@ -369,13 +399,10 @@ async def fetch_page(session: aiohttp.ClientSession, address: str) -> str:
 
 def _gpus_of(workload: Workload) -> int:
     """How many its pods have by its admission; 0 where that cannot be read."""
-    status = workload.status
-    assignments = status.admission.pod_set_assignments if status.admission else ()
-    counts = {each.name: each.count for each in assignments}
-    done = {each.name: each.count for each in status.reclaimable_pods}
+    counts, done = admitted_counts(workload), done_since(workload)
     try:
         return sum(
-            ((counts.get(each.name) or each.count) - done.get(each.name, 0))
+            (counts.get(each.name, 0) - done.get(each.name, 0))
             * int(pod_amounts(each.template.spec).get(GPU_RESOURCE, 0))
             for each in workload.spec.pod_sets
         )

@@ -26,21 +26,23 @@ from muster.controller.gangs.indexes import (
     set_of,
     taint_of_set,
 )
-from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
+from muster.controller.gangs.objects import Pod, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.vacated_leases import is_taken, lease_taken
+from muster.controller.kube.resource import Key
 from muster.controller.kueue.compute_domains import BY_DOMAIN, domains_claimed
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import cluster_of, replaced
 from muster.controller.runtime.store import IndexFunction
-from muster.model.names import GKE_LEASE_DETAIL
+from muster.model.names import GKE_LEASE_DETAIL, POD_WORKLOAD_ANNOTATION
 
 BY_REPLACED = "replaced"
 BY_CLUSTER = "cluster"
 BY_MINUTE = "minute"
+BY_WORKLOAD = "workload"
 
 
 def pools_asked(template: PodTemplate) -> list[str]:
@@ -79,6 +81,12 @@ def lease_given(request: ProvisioningRequest) -> list[str]:
     return [lease] if lease else []
 
 
+def workload_of(pod: Pod) -> list[Key]:
+    """Whose pod it is, by Kueue's word."""
+    name = pod.metadata.annotations.get(POD_WORKLOAD_ANNOTATION, "")
+    return [Key(pod.metadata.namespace, name)] if name else []
+
+
 Indexes = dict[str, IndexFunction[Any]]
 
 OF_WORKLOADS: Final[Indexes] = {
@@ -110,4 +118,9 @@ OF_NODES: Final[Indexes] = {
     BY_ZONE: zone_of,
     BY_SILENT_ZONE: silent_zone_of,
 }
-OF_PODS: Final[Indexes] = {BY_NODE: node_of, BY_REQUEST: request_of, BY_ENDING: ending_of}
+OF_PODS: Final[Indexes] = {
+    BY_NODE: node_of,
+    BY_REQUEST: request_of,
+    BY_ENDING: ending_of,
+    BY_WORKLOAD: workload_of,
+}

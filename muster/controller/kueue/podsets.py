@@ -58,6 +58,14 @@ def done_before(workload: Workload) -> Mapping[str, int]:
     return found
 
 
+def done_since(workload: Workload) -> Mapping[str, int]:
+    """The pods, by PodSet, that are done, of those that were admitted."""
+    before = done_before(workload)
+    return {
+        each.name: max(0, each.count - before.get(each.name, 0)) for each in workload.status.reclaimable_pods
+    }
+
+
 def admitted_counts(workload: Workload) -> Mapping[str, int]:
     """The pods, by PodSet, that it may start."""
     admission = workload.status.admission

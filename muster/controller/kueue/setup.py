@@ -215,10 +215,12 @@ def _look_for_idle_gangs(manager: Manager, view: View, metrics: GangMetrics, pol
         workloads=view.workloads,
         pods=view.pods,
         rules=rules,
+        has_check=lambda workload: bool(view.checks_of(workload)),
         events=manager.events,
         metrics=metrics,
         leads=manager.leads,
     )
+    policies.listen(idle.hear)
     manager.service("idle gangs", idle.run)
 
 

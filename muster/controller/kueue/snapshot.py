@@ -22,7 +22,7 @@ from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
-from muster.controller.kueue.podsets import done_before, gang, part, unlisted
+from muster.controller.kueue.podsets import done_since, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, cluster_of, is_elastic
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
@@ -323,11 +323,7 @@ class WorkloadSnapshot(Attempt):
     @property
     def ended(self) -> Mapping[str, int]:
         """Pods that are done, of those that were admitted."""
-        before = done_before(self.workload)
-        return {
-            check_state.name: max(0, check_state.count - before.get(check_state.name, 0))
-            for check_state in self.workload.status.reclaimable_pods
-        }
+        return done_since(self.workload)
 
     @property
     def runs(self) -> bool:

@@ -6,7 +6,7 @@ lists the defaults). Fields of the short form are always written. Every departme
 department is the Cohort's parent; top-level departments share nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from muster.model import names
@@ -217,18 +217,18 @@ class _Renderer:
         return [
             *(tenancy.team_objects(stack, department, team, queues=own) if is_managed else ()),
             *([self._cluster_queue(department, team)] if team.queue is None else ()),
-            *(
-                manifest(
-                    names.KUEUE_API_VERSION,
-                    "LocalQueue",
-                    name,
-                    namespace=namespace,
-                    labels=labels,
-                    spec=spec,
-                )
-                for (namespace, name), spec in found.items()
-            ),
+            *(self._local_queue(team, key, labels, spec) for key, spec in found.items()),
         ]
+
+    def _local_queue(
+        self, team: Team, key: tuple[str, str], labels: Mapping[str, str], spec: Manifest
+    ) -> Manifest:
+        namespace, name = key
+        version = names.KUEUE_API_VERSION
+        body = manifest(version, "LocalQueue", name, namespace=namespace, labels=labels, spec=spec)
+        if team.name in self._stack.budgets.teams:
+            body["metadata"]["annotations"] = {names.WRITER_ANNOTATION: names.BUDGETS_WRITER}
+        return body
 
     def _cluster_queue(self, department: Department, team: Team) -> Manifest:
         node = self._builder.team(department, team)

@@ -15,15 +15,26 @@ import pytest
 import yaml
 
 from muster.config import parse
-from muster.controller.kueue.idle_gangs import PORT
 from muster.live.why.format import format_status
 from muster.live.why.job_status import parse_status
 from muster.model import names
+from muster.model.exporters import PORT
 from muster.model.programs import GPU_OPERATOR_NAMESPACE
 from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import JOBS, MERGE, PODS, STACK, TEAM, World, is_outside, pod
+from tests.integration.kueue_api.world import (
+    JOBS,
+    MERGE,
+    PODS,
+    STACK,
+    TEAM,
+    WORKLOADS,
+    World,
+    is_let_in,
+    is_outside,
+    pod,
+)
 from tests.integration.pod_autoscaler import make_node
 from tests.waiting import eventually
 
@@ -86,14 +97,23 @@ class StandIn:
 
         with ThreadingHTTPServer((address, PORT), Handler) as server:
             Thread(target=server.serve_forever, daemon=True).start()
-            yield self
-            server.shutdown()
+            try:
+                yield self
+            finally:
+                server.shutdown()
 
 
 @pytest.fixture(scope="module")
 def _plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     config = yaml.safe_load(STACK.read_text(encoding="utf-8"))["config"]
-    config["muster:departments"]["research"]["teams"]["team-b"]["idle"] = {"action": "suspend"}
+    config["muster:pools"]["fixed"] = {
+        "accelerator": "nvidia-l4",
+        "machine": "local-l4",
+        "minNodes": 1,
+        "maxNodes": 1,
+    }
+    team = config["muster:departments"]["research"]["teams"]["team-b"]
+    team["quota"]["fixed"], team["idle"] = 1, {"action": "suspend"}
     stack = parse(config, source=str(STACK))
     with world_of(stack, tmp_path_factory.mktemp("idle"), rights=stack) as made:
         made.begin()
@@ -190,6 +210,32 @@ def test_a_gang_that_stays_idle_after_its_notice_gives_its_quota_back(world: Wor
         assert _notes(world)[names.STOP_ANNOTATION] == "idle"
         job = world.plane.call("GET", f"{JOBS}/gang")
         assert job["spec"]["suspend"] is True
+
+
+def test_a_gang_on_a_pool_without_our_check_is_stopped_and_comes_back(world: World) -> None:
+    with world.shared_node("always", "fixed"), StandIn().at(EXPORTER), world.manager():
+        world.submit("gang", "fixed")
+        world.wait_until_runs("gang")
+        assert not world.entry("gang")
+        kueues = {names.POD_WORKLOAD_ANNOTATION: (world.workload("gang") or {})["metadata"]["name"]}
+
+        def given() -> dict[str, str]:
+            template: Object = world.plane.call("GET", f"{JOBS}/gang")["spec"]["template"]
+            return template["metadata"].get("annotations") or {}
+
+        eventually("Kueue names it on its pods", lambda: kueues.items() <= given().items())
+        _make_pod(world, TEAM, "gang-0", "always", spec=pod("fixed"), annotations=kueues)
+        _make_exporter(world, "always", address=EXPORTER)
+        eventually("it holds no quota", lambda: not world.holds("gang", "QuotaReserved"))
+        assert is_outside(world.workload("gang"))
+        assert _notes(world)[names.STOP_ANNOTATION] == "idle"
+        assert world.plane.call("GET", f"{JOBS}/gang")["spec"]["suspend"] is True
+        force(world.plane, EXPORTERS)
+        path = f"{WORKLOADS}/{(world.workload('gang') or {})['metadata']['name']}"
+        gone = {"metadata": {"annotations": {names.STOP_ANNOTATION: None}}}
+        world.plane.call("PATCH", path, gone, content_type=MERGE)
+        eventually("it is let in", lambda: is_let_in(world.workload("gang")))
+        world.wait_until_runs("gang")
 
 
 def test_work_within_the_notice_cancels_it_and_the_word_of_the_owner_puts_it_off(world: World) -> None:

@@ -17,7 +17,7 @@ import yaml
 from muster.cli import main
 from muster.controller.kube.client import Client
 from muster.controller.kube.connection import kubeconfig
-from muster.model.names import BUDGET_ANNOTATION
+from muster.model.names import BUDGET_ANNOTATION, WRITER_ANNOTATION
 from muster.model.observability import Budgets
 from muster.model.stack import Scheduler
 from muster.render import recorder as deployed
@@ -181,6 +181,9 @@ def test_a_spent_budget_holds_what_would_start_and_leaves_what_runs(
     credentials = tmp_path / "credentials.json"
     written = account(team, TEAM, "keeper", rules=named).read_text()
     credentials.write_text(json.dumps(yaml.safe_load(written)))
+    written_too = {"metadata": {"annotations": {WRITER_ANNOTATION: AGENT}}}
+    queue = f"/apis/{KUEUE}/namespaces/{TEAM}/localqueues/{TEAM}"
+    team.call("PATCH", queue, written_too, content_type=MERGE)
     team.call("DELETE", WORKLOADS)  # What other tests left has the quota.
     _submit(team, "runs", gpus=1, priority=20)
     _admitted(team, "runs")
@@ -202,7 +205,7 @@ def test_a_spent_budget_holds_what_would_start_and_leaves_what_runs(
                 await Keeper(path, order).round(client, now=now)
 
         asyncio.run(once())
-        found: Object = team.call("GET", f"/apis/{KUEUE}/namespaces/{TEAM}/localqueues/{TEAM}")
+        found: Object = team.call("GET", queue)
         return found
 
     held = judge(1)

@@ -12,7 +12,7 @@ import pytest
 from muster.components import gang_authority
 from muster.config import load
 from muster.model import names
-from muster.model.gangpolicy import OnStaggered, OnStockOut
+from muster.model.gangpolicy import IdleAction, IdlePolicy, OnStaggered, OnStockOut
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import Work
@@ -77,7 +77,8 @@ class World:
 
 def described() -> Stack:
     """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone, which
-    refuses Ray without a token, and in which our controller may do all that a GangPolicy can ask of it.
+    refuses Ray without a token, and in which our controller may do all that a GangPolicy can ask of it. Idle
+    gangs of team-b are stopped.
     """
     stack = replace(load(_LOCAL), ray=Ray())
     policy = replace(
@@ -91,6 +92,8 @@ def described() -> Stack:
             if team.name == "team-a":
                 access = replace(team.access, members=(GROUP, "user:ada@example.com"))
                 team = replace(team, access=access, priorities=("dev",))
+            if team.name == "team-b":
+                team = replace(team, idle=IdlePolicy(action=IdleAction.SUSPEND))
             teams.append(team)
         departments.append(replace(department, teams=tuple(teams)))
     return replace(stack, departments=tuple(departments))

@@ -17,8 +17,11 @@ from muster.model.names import (
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
     GKE_LEASE_LABEL,
+    IDLE_ENDS_ANNOTATION,
+    IDLE_SINCE_ANNOTATION,
     LEASE_ENDS_ANNOTATION,
     RETRY_AT_ANNOTATION,
+    STOP_ANNOTATION,
     WORKLOAD_UID_LABEL,
 )
 from tests.integration.tenancy.cluster import Object, place
@@ -143,6 +146,66 @@ def test_it_stops_no_workload_that_its_check_is_not_on(world: World) -> None:
     ):
         assert answer.code == 403, answer
         assert "Workloads that have admission check gang" in answer.message
+
+
+NOTICE: Final = {IDLE_SINCE_ANNOTATION: SINCE, IDLE_ENDS_ANNOTATION: SINCE}
+STOP: Final = {STOP_ANNOTATION: "idle", RETRY_AT_ANNOTATION: SINCE}
+
+
+def _on_fixed_pool(world: World, name: str, *, queue: str = "team-b", notes: Object | None = None) -> Object:
+    """A Workload that runs, without our check. Idle gangs of team-b's queue are stopped."""
+    body = named(WORKLOAD, name)
+    body["metadata"]["annotations"] = notes or {}
+    kueue = world.controllers["kueue"]
+    assert kueue.create(body, dry_run=False).code in (201, 409)
+    admission = {"clusterQueue": queue, "podSetAssignments": [{"name": "main"}]}
+    conditions = [condition("QuotaReserved"), condition("Admitted")]
+    path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/team-a/workloads/{name}/status"
+    status = {"status": {"conditions": conditions, "admission": admission}}
+    answer = kueue.send("PATCH", path, status, "application/merge-patch+json")
+    assert answer.is_allowed, answer.message
+    return body
+
+
+def test_it_stops_an_idle_gang_that_its_check_is_not_on_where_the_queue_says_so(world: World) -> None:
+    ours, body = world.controllers["ours"], _on_fixed_pool(world, "fixed")
+    other = _on_fixed_pool(world, "fixed-of-another-queue", queue="team-a")
+    for change in (
+        {"metadata": {"annotations": NOTICE}},
+        {"spec": {"active": False}, "metadata": {"annotations": {**NOTICE, **STOP}}},
+    ):
+        answer = ours.patch(body, change)
+        assert answer.is_allowed, answer.message
+        assert ours.patch(other, change).code == 403
+
+
+def test_it_takes_a_notice_back_also_where_the_queue_has_lost_the_rule(world: World) -> None:
+    body = _on_fixed_pool(world, "fixed-without-rule", queue="team-a", notes=NOTICE)
+    gone = {"metadata": {"annotations": dict.fromkeys(NOTICE)}}
+    answer = world.controllers["ours"].patch(body, gone)
+    assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"active": False}},
+        {"spec": {"active": False}, "metadata": {"annotations": {STOP_ANNOTATION: "true"}}},
+        {"spec": {"active": False, "priority": 9}, "metadata": {"annotations": STOP}},
+        {"spec": {"priority": 9}},
+        {"metadata": {"annotations": STOP}},
+        {"metadata": {"annotations": {RETRY_AT_ANNOTATION: SINCE}}},
+        {"metadata": {"annotations": {LEASE_ENDS_ANNOTATION: SINCE}}},
+        {"metadata": {"labels": {"kueue.x-k8s.io/job-uid": "another"}}},
+        {"status": {"admissionChecks": [check("gang", "Ready")]}},
+        {"status": {"conditions": None}},
+    ],
+    ids=str,
+)
+def test_it_does_nothing_else_to_one_also_after_its_notice(world: World, change: Object) -> None:
+    body = _on_fixed_pool(world, "fixed-with-notice", notes=NOTICE)
+    subresource = "status" if "status" in change else ""
+    assert world.controllers["ours"].patch(body, change, subresource=subresource).code == 403
 
 
 def test_it_stops_a_slice_of_elastic_work_that_its_check_is_not_on(world: World) -> None:

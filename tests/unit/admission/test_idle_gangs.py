@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,14 +19,13 @@ from muster.config import parse
 from muster.config.edit import template
 from muster.config.errors import ConfigError
 from muster.controller.gangs.indexes import BY_REQUEST, request_of
-from muster.controller.gangs.metrics import GangMetrics, GangState
+from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import POD, Condition, Pod
 from muster.controller.kube.client import Client, Listing, Selection
 from muster.controller.kube.errors import Conflict, NotFound, Status, TransportError
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource
 from muster.controller.kueue.idle_gangs import (
     BREAK,
-    EXPORTERS,
     PERIOD,
     Exporter,
     ExporterStatus,
@@ -35,16 +35,26 @@ from muster.controller.kueue.idle_gangs import (
     Reading,
     judge,
 )
-from muster.controller.kueue.objects import WORKLOAD, CheckState, PodSetUpdate, Workload, WorkloadStatus
+from muster.controller.kueue.indexes import BY_WORKLOAD, workload_of
+from muster.controller.kueue.objects import (
+    WORKLOAD,
+    CheckState,
+    PodSetUpdate,
+    ReclaimablePod,
+    Workload,
+    WorkloadStatus,
+)
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model import names
 from muster.model.clusters import Provider
+from muster.model.exporters import EXPORTERS
 from muster.model.gangpolicy import GangPolicy, IdleAction, IdlePolicy, from_spec
 from muster.model.stack import Stack
 from muster.render import gang as rendered
 from muster.render import tenancy
 from tests.length import examples
 from tests.unit.admission.gang_world import assignment, pod_spec, workload
+from tests.unit.controller_runtime.virtual import now, virtual
 from tests.unit.gangs.cached import cached
 
 replace = msgspec.structs.replace
@@ -136,14 +146,15 @@ class Plane:
         )
         self.exporters = [_exporter(node) for node in NODES]
         self.workloads = cached(WORKLOAD, [self.gang])
-        self.pods = cached(POD, [_pod(node) for node in NODES], **{BY_REQUEST: request_of})
         self.metrics = GangMetrics(CollectorRegistry())
-        self.metrics.move(GANG, before=None, after=GangState.RUNNING, since=START)
+        indexes = {BY_REQUEST: request_of, BY_WORKLOAD: workload_of}
+        self.pods = cached(POD, [_pod(node) for node in NODES], **indexes)
         self.idle = IdleGangs(
             cast(Client, self),
             workloads=self.workloads,
             pods=self.pods,
             rules=lambda: self.rules,
+            has_check=lambda workload: bool(workload.status.admission_checks),
             events=cast(EventRecorder, self),
             metrics=self.metrics,
             leads=lambda: True,
@@ -195,8 +206,10 @@ class Plane:
     # What the code calls
 
     async def list(self, resource: Resource[Any], selection: Selection) -> Listing[Any]:
-        assert selection is EXPORTERS
-        return Listing(tuple(self.exporters), "1")
+        of = {each.namespace: each.label for each in EXPORTERS}
+        assert selection.labels == of[selection.namespace]
+        found = (each for each in self.exporters if each.metadata.namespace == selection.namespace)
+        return Listing(tuple(found), "1")
 
     async def get(self, resource: Resource[Any], key: Key) -> Any:
         if self.fails:
@@ -214,7 +227,11 @@ class Plane:
         changed = body["metadata"]["annotations"]
         notes = {name: value for name, value in (meta.annotations | changed).items() if value is not None}
         version = str(int(meta.resource_version) + 1)
-        after = replace(found, metadata=replace(meta, annotations=notes, resource_version=version))
+        after = replace(
+            found,
+            metadata=replace(meta, annotations=notes, resource_version=version),
+            spec=replace(found.spec, active=body.get("spec", {}).get("active", found.spec.active)),
+        )
         self.workloads.store.put(after)
         return after
 
@@ -223,9 +240,9 @@ class Plane:
             self.events.append((reason, note))
 
 
-def _template() -> Any:
+def _template(gpus: int = 2) -> Any:
     made = workload("other", {"main": ("h100", 1)}).spec.pod_sets[0].template
-    return replace(made, spec=pod_spec(2))
+    return replace(made, spec=pod_spec(gpus))
 
 
 def _pod(node: str) -> Pod:
@@ -238,11 +255,11 @@ def _address(node: str) -> str:
     return f"10.0.0.{NODES.index(node) + 1}"
 
 
-def _exporter(node: str, *, name: str = "", address: str = "") -> Exporter:
+def _exporter(node: str, *, name: str = "", address: str = "", namespace: str = "gpu-operator") -> Exporter:
     owner = OwnerReference("apps/v1", "DaemonSet", "nvidia-dcgm-exporter", "uid-set", True)
     name = name or f"exporter-{node}"
     return Exporter(
-        metadata=ObjectMeta(name=name, namespace="gpu-operator", uid=name, owner_references=(owner,)),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=name, owner_references=(owner,)),
         spec=replace(pod_spec(0), node_name=node),
         status=ExporterStatus(phase="Running", pod_ip=address or _address(node)),
     )
@@ -268,6 +285,23 @@ def test_an_idle_gang_gets_a_notice_and_is_stopped_after_it() -> None:
     assert len(plane.events) == 2
 
 
+def test_a_gang_on_a_pool_without_our_check_is_deactivated_by_the_write_that_stops_it() -> None:
+    plane = Plane()
+    plain = replace(plane.gang.status, admission_checks=())
+    meta = replace(plane.gang.metadata, resource_version="2")
+    plane.workloads.store.put(replace(plane.gang, metadata=meta, status=plain))
+    for pod in list(plane.pods.store):
+        whose = replace(pod.metadata, annotations={names.POD_WORKLOAD_ANNOTATION: "gang"})
+        plane.pods.store.put(replace(pod, metadata=replace(whose, resource_version="2")))
+    plane.looks(AFTER + NOTICE + PERIOD)
+    assert names.IDLE_SINCE_ANNOTATION in plane.annotations
+    plane.look()
+    found = plane.workloads.get(GANG)
+    assert found
+    assert (found.spec.active, plane.annotations[names.STOP_ANNOTATION]) == (False, "idle")
+    assert plane.annotations[names.RETRY_AT_ANNOTATION] == "2026-11-29T12:57:00Z"
+
+
 def test_work_within_the_notice_cancels_it() -> None:
     plane = Plane()
     plane.looks(AFTER + 5 * PERIOD)
@@ -278,6 +312,44 @@ def test_work_within_the_notice_cancels_it() -> None:
     plane.busy = 0.0
     plane.looks(AFTER)
     assert not plane.is_stopped
+
+
+class _Timed(Plane):
+    """Without exporters. `asked`: when it asked for them."""
+
+    asked: set[float]
+
+    async def list(self, resource: Resource[Any], selection: Selection) -> Listing[Any]:
+        self.asked.add(now())
+        return Listing((), "1")
+
+
+def test_it_looks_as_soon_as_it_has_rules() -> None:
+    plane = _Timed(rules={})
+    plane.asked = set()
+
+    async def run() -> None:
+        looking = asyncio.ensure_future(plane.idle.run())
+        await asyncio.sleep(1)
+        plane.rules = {"team-a": RULE}
+        plane.idle.hear()
+        await asyncio.sleep(1)
+        plane.idle.hear()  # What has changed are no rules.
+        await asyncio.sleep(PERIOD)
+        looking.cancel()
+
+    virtual(run())
+    assert plane.asked == {1.0, 1.0 + PERIOD}
+
+
+def test_work_without_gpus_is_no_gang_whose_gpus_are_unknown() -> None:
+    plane = Plane()
+    (main,) = plane.gang.spec.pod_sets
+    spec = replace(plane.gang.spec, pod_sets=(replace(main, template=_template(gpus=0)),))
+    meta = replace(plane.gang.metadata, resource_version="2")
+    plane.workloads.store.put(replace(plane.gang, metadata=meta, spec=spec))
+    plane.look()
+    assert plane.metrics.gpu_use.labels(Reading.UNKNOWN)._value.get() == 0
 
 
 def test_report_says_so_once_and_stops_nothing() -> None:
@@ -441,6 +513,29 @@ def test_a_page_that_is_not_the_exporters_of_the_pods_node_has_no_effect(
     assert not plane.events
 
 
+@pytest.mark.parametrize("operators_answers", [True, False])
+def test_where_gke_brings_an_exporter_it_counts_unless_the_gpu_operators_answers(
+    operators_answers: bool,
+) -> None:
+    """The operator's says that the GPUs work."""
+    plane = Plane(busy=0.4)
+    plane.exporters += [
+        _exporter(node, name=f"gke-{node}", address=f"10.1.0.{number}", namespace="gke-managed-system")
+        for number, node in enumerate(NODES)
+    ]
+
+    def spoil(pages: dict[str, str]) -> None:
+        for number, node in enumerate(NODES):
+            operators = pages.pop(_address(node))
+            pages[f"10.1.0.{number}"] = re.sub(r"(UTIL|ACTIVE)(.*) \S+", r"\1\2 0", operators)
+            if operators_answers:
+                pages[_address(node)] = operators
+
+    plane.spoil = spoil
+    plane.looks(2 * (AFTER + NOTICE))
+    assert plane.is_stopped is not operators_answers
+
+
 def test_a_page_whose_address_has_moved_on_meanwhile_does_not_count() -> None:
     plane = _Moving()
     for _ in range(int(2 * (AFTER + NOTICE) / PERIOD)):
@@ -461,6 +556,26 @@ def test_elastic_gangs_are_reported_and_those_of_multikueue_left_alone(kind: str
     plane.looks(2 * (AFTER + NOTICE))
     assert not plane.is_stopped
     assert bool(plane.events) is (kind == "elastic")
+
+
+@pytest.mark.parametrize(("before", "since", "is_stopped"), [(0, 0, True), (1, 0, True), (1, 1, False)])
+def test_pods_that_were_done_before_it_was_admitted_are_no_gpus_of_its_admission(
+    before: int, since: int, is_stopped: bool
+) -> None:
+    """Two pods run. It was admitted with two more than are done since."""
+    plane = Plane()
+    (main,) = plane.gang.spec.pod_sets
+    done = (ReclaimablePod("main", before + since),)
+    plane.workloads.store.put(
+        replace(
+            plane.gang,
+            metadata=replace(plane.gang.metadata, resource_version="2"),
+            spec=replace(plane.gang.spec, pod_sets=(replace(main, count=2 + before),)),
+            status=replace(plane.gang.status, reclaimable_pods=done),
+        )
+    )
+    plane.looks(2 * (AFTER + NOTICE))
+    assert plane.is_stopped is is_stopped
 
 
 def test_a_notice_goes_with_the_rule() -> None:
@@ -526,8 +641,8 @@ def test_only_where_gangs_are_stopped_may_an_author_ask_to_be_kept(action: str, 
 @pytest.mark.parametrize(
     ("idle", "more", "what"),
     [
-        ({}, {"muster:scheduler": "kai"}, "gangs that it starts itself"),
-        ({}, {"muster:gangAdmission": "builtin"}, "gangs that it starts itself"),
+        ({}, {"muster:scheduler": "kai"}, "looks at gangs, with Kueue alone"),
+        ({}, {"muster:gangAdmission": "builtin"}, "looks at gangs, with Kueue alone"),
         ({"after": "1m"}, {}, "must be 5m at least"),
         ({"notice": "10s"}, {}, "must be 5m at least"),
     ],

@@ -122,7 +122,7 @@ def test_two_teams_never_share_a_namespace_nor_take_one_of_the_cluster() -> None
     assert paths(stack(Department(name="research", teams=(team("team-a"), shared)))) == [
         "muster:departments.research.teams.team-b.namespace"
     ]
-    for reserved in ("kube-system", "kueue-system", "muster-system", "kube-public"):
+    for reserved in ("kube-system", "kueue-system", "muster-system", "kube-public", "gpu-operator"):
         assert f"{TEAM_A}.namespace" in paths(
             stack(Department(name="research", teams=(replace(team("team-a"), namespace=reserved),)))
         )

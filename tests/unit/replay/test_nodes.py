@@ -102,6 +102,13 @@ def test_a_node_that_was_usable_before_the_recorder_came_did_not_boot_until_then
     assert node.usable == (Usable(1100.0, 8),)
 
 
+def test_a_node_that_is_set_aside_when_the_recorder_comes_has_booted_and_is_broken() -> None:
+    taints = (NodeTaint(key=names.BROKEN_TAINT_KEY),)
+    closed = replace(_node(ready=True, since=1100.0), spec=NodeSpec(taints=taints))
+    node = _only(_source().replace(NODES, [closed], at=4000.0, gone_at=4000.0))
+    assert node.usable == (Usable(1100.0, 8), Usable(4000.0, 0))
+
+
 def test_a_node_that_went_while_nothing_watched_left_at_the_start_of_the_gap() -> None:
     source = _source()
     source.put(NODES, _node(ready=True), at=1200.0)

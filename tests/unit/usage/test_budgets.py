@@ -23,7 +23,7 @@ from muster.model.clusters import Provider
 from muster.model.observability import Budgets, RecordingSettings
 from muster.model.prices import BUILT_IN
 from muster.model.stack import Stack
-from muster.render import observability, recorder
+from muster.render import kueue, observability, recorder
 from muster.replay.recording_file import write_recording
 from muster.usage.bill import By, format_bill, to_bill
 from muster.usage.budgets import Budget, BudgetMetrics, Keeper, Order, hours_by_team, judge
@@ -33,6 +33,9 @@ from tests.unit.usage.test_bill import HOUR, RECORDING, STACK, START
 NOW = START + 50 * HOUR
 MONTH = month_of(START)
 NEXT = MONTH[1]
+
+
+WRITTEN = {names.WRITER_ANNOTATION: names.BUDGETS_WRITER}
 
 
 class Server:
@@ -45,7 +48,8 @@ class Server:
     def _new(self, queue: str, stop_policy: str | None) -> dict[str, Any]:
         namespace, _, name = queue.partition("/")
         spec = {"clusterQueue": "team"} | ({"stopPolicy": stop_policy} if stop_policy else {})
-        return {"metadata": {"namespace": namespace, "name": name, "uid": f"uid-{queue}"}, "spec": spec}
+        meta = {"namespace": namespace, "name": name, "uid": f"uid-{queue}", "annotations": {**WRITTEN}}
+        return {"metadata": meta, "spec": spec}
 
     async def pages(self, _: object) -> AsyncIterator[SimpleNamespace]:
         yield SimpleNamespace(items=[json.dumps(each).encode() for each in self.queues.values()])
@@ -55,7 +59,7 @@ class Server:
         if body["metadata"]["uid"] != held["metadata"]["uid"]:
             raise Conflict(Status(code=409, reason="Conflict"))
         self.writes += 1
-        held["metadata"]["annotations"] = body["metadata"]["annotations"]
+        held["metadata"]["annotations"] = WRITTEN | body["metadata"]["annotations"]
         held["spec"] = {"clusterQueue": "team", **body["spec"]}
 
     def note(self, queue: str) -> str:
@@ -117,6 +121,26 @@ def test_a_larger_budget_and_none_let_the_team_start_again(recording: Path, orde
     _round(server, recording, order)
     assert not server.held()
     assert not server.note("ranking/default")
+
+
+def test_a_budget_that_the_stack_has_ended_holds_no_queue_again(recording: Path) -> None:
+    """The provider has released it, and the pod with the budget is still there."""
+    server = Server("ranking/default")
+    server.queues["ranking/default"]["metadata"]["annotations"].clear()
+    _round(server, recording, _order(ranking=72))
+    assert server.writes == 0
+
+
+def test_the_queues_of_a_team_with_a_budget_name_who_else_writes_them() -> None:
+    stack = replace(load(STACK), budgets=Budgets(teams={"ranking": 1}))
+    written = {
+        name
+        for teams in kueue.by_department(stack).values()
+        for name, bodies in teams.items()
+        for body in bodies
+        if body["kind"] == "LocalQueue" and body["metadata"].get("annotations") == WRITTEN
+    }
+    assert written == {"ranking"}
 
 
 def test_with_the_next_month_the_team_starts_again(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ create one that holds the token of another account. With these policies a stolen
 more than the controller's work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from muster.model import names
-from muster.model.gangpolicy import WhileRunning
+from muster.model.gangpolicy import IdleAction, IdlePolicy, WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import requests_gpus
@@ -47,6 +47,7 @@ def _workloads(stack: Stack) -> Policy:
         *((names.PLACED_ANNOTATION,) if has_placeholders or takes else ()),
         *(names.UNDISTURBED if has_placeholders else ()),
     )
+    idle = gang.gang_policy(stack).idle
     held = f".all(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
     return policy(
         "muster-controller",
@@ -59,8 +60,23 @@ def _workloads(stack: Stack) -> Policy:
             "annotations": annotations,
             "annotationNames": ", ".join(annotations),
             "butForecasts": f" && key != '{names.FORECAST_ANNOTATION}'" if forecasts else "",
+            "butNotices": " && !(key in ${notices})" if idle else "",
+            "orIdle": " || (${isIdle})" if idle else "",
+            "idleWords": "; of others that they are idle, and stops them for it" if idle else "",
+            **(_idle(idle) if idle else {}),
         },
     )
+
+
+def _idle(rules: Mapping[str, IdlePolicy]) -> Mapping[str, Sequence[str]]:
+    """Of Workloads without our check, by their ClusterQueue."""
+    return {
+        "notices": (names.IDLE_SINCE_ANNOTATION, names.IDLE_ENDS_ANNOTATION),
+        "idleQueues": tuple(rules),
+        "suspendingQueues": tuple(
+            queue for queue, rule in rules.items() if rule.action is IdleAction.SUSPEND
+        ),
+    }
 
 
 def _ray_clusters(stack: Stack) -> Policy:
