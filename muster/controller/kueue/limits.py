@@ -109,8 +109,15 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
     """Pods that select nodes by labels that no pool with what they ask for has: an autoscaler makes no node
     for them, and Kueue gives them a pool all the same where no flavor has the label.
     """
+    known = {flavor.name for flavor in pools.policy.flavors}
     for pod_set in job_pod_sets:
-        if pod_set.count and (others := pools.refused(pod_set)):
+        if pod_set.count and pod_set.pool and pod_set.pool not in known:
+            listed = ", ".join(sorted(flavor.name for flavor in pools.of_queue))
+            yield (
+                f"{pod_set.name} has the node selector {names.POOL_LABEL}={pod_set.pool}, and no pool "
+                f"{pod_set.pool} is for work of teams; write one of {listed}"
+            )
+        elif pod_set.count and (others := pools.refused(pod_set)):
             yield (
                 f"{pod_set.name} selects nodes with {pod_set.nodes.misses(others, pools.policy)}, which no "
                 f"{pools.described} for its pods has; write what one has, or select a pool by its name: "

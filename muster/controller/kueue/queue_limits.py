@@ -80,12 +80,6 @@ class _Demands:
     def over(self, job_pod_sets: Iterable[JobPodSet]) -> Iterator[str]:
         covered = {name for bounds in self.group.values() for name in bounds}
         for pod_set in job_pod_sets:
-            if self._is_of_no_pool(pod_set):
-                yield (
-                    f"{pod_set.name} has the node selector {POOL_LABEL}, and no pool {pod_set.pool} is for "
-                    f"work of teams; write one of {', '.join(sorted(self.group))}"
-                )
-                continue
             whole = {
                 name: amount * pod_set.count
                 for name, amount in pod_set.amounts.items()
@@ -101,12 +95,6 @@ class _Demands:
             else:
                 yield self._alone(pod_set, whole, places)
         yield from self._together()
-
-    def _is_of_no_pool(self, pod_set: JobPodSet) -> bool:
-        """Whether it names a pool that neither the queue nor the policy knows."""
-        if self.pools is None or not pod_set.pool or not self.is_of_pools or ANY_POOL in self.group:
-            return False
-        return pod_set.pool not in {*self.group, *(flavor.name for flavor in self.pools.policy.flavors)}
 
     def _places(self, pod_set: JobPodSet) -> frozenset[str]:
         """The pools or flavors that the PodSet may take; empty where no node is large enough, which is
