@@ -16,6 +16,7 @@ import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
 from muster.check.definitions import (
+    class_faults,
     corrected,
     field_faults,
     fix,
@@ -145,6 +146,7 @@ class Admission:
         )
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
+        findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
         if not malformed:  # Neither reads what has another type.
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()
