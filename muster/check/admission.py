@@ -26,6 +26,7 @@ from muster.check.definitions import (
 )
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
+from muster.check.validity import validity_faults
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.defaults import Defaults
@@ -147,7 +148,8 @@ class Admission:
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
-        if not malformed:  # Neither reads what has another type.
+        if not malformed:  # None reads what has another type.
+            findings += [Finding(Level.REFUSED, DEFINITION, each) for each in validity_faults(now)]
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))

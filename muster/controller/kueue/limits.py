@@ -158,7 +158,11 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
 
 
 def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part."""
+    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part, and
+    for what its webhook refuses pods for.
+
+    Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
+    """
     sizes = {
         each.gpu_memory
         for each in policy.flavors
@@ -167,6 +171,10 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
     share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
     if share is None:
         return pod_set
+    if pod_set.amounts.get(names.GPU_RESOURCE):
+        raise ValueError(f"it asks for {names.GPU_RESOURCE} beside a part of a GPU, which KAI refuses")
+    if share.part == 1 and names.GPU_FRACTION in pod_set.notes:
+        raise ValueError(f"{names.GPU_FRACTION} asks for a whole GPU; a part lies between 0 and 1")
     return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus})
 
 
