@@ -15,8 +15,7 @@ from muster.controller.kueue.default_queue import mapping
 from muster.model.work import GROUPED, value_at
 from muster.validation.kueue.flavors import LABEL_VALUE, QUALIFIED_NAME
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_NAME: Final = 253
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def validity_faults(body: Json) -> Iterator[str]:
@@ -24,8 +23,8 @@ def validity_faults(body: Json) -> Iterator[str]:
     name = body["metadata"].get("name") or f"{body['metadata'].get('generateName') or ''}x"
     if not body["metadata"].keys() & {"name", "generateName"}:
         yield "metadata.name is missing; write it, or generateName"
-    elif len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        yield f"metadata.name is {name!r}; write at most {_LONGEST_NAME} of a-z, 0-9, - and ."
+    elif not body["apiVersion"].startswith("ray.io/") and not _NAME.fullmatch(name):
+        yield f"metadata.name is {name!r}; write at most 253 of a-z, 0-9, - and ."
     for key, value in mapping(body, "metadata", "labels").items():
         if not QUALIFIED_NAME.match(key) or not LABEL_VALUE.match(value):
             yield f"metadata.labels[{key}] is {value!r}; write at most 63 of A-Z, a-z, 0-9, -, _ and ."
