@@ -264,6 +264,10 @@ def complete(body: Json) -> None:
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = f"{metadata['generateName']}{_GENERATED}"
     spec = body.get("spec")
+    # pkg/apis/batch/v1/defaults.go of Kubernetes 1.37.2, read 2026-11-29
+    of_pods = mapping(body, "spec", "template", "metadata", "labels") if body["kind"] == "Job" else {}
+    if of_pods and not metadata.get("labels"):
+        metadata["labels"] = dict(of_pods)
     if not isinstance(spec, dict) or not body["apiVersion"].startswith("ray.io/"):
         return
     if body["kind"] == "RayJob":
