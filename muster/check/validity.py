@@ -16,6 +16,8 @@ from muster.model.work import GROUPED, value_at
 from muster.validation.kueue.flavors import LABEL_VALUE, QUALIFIED_NAME
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# pkg/apis/batch/validation/validation.go
+_LONGEST_CRON_JOB: Final = 52
 
 
 def validity_faults(body: Json) -> Iterator[str]:
@@ -25,6 +27,8 @@ def validity_faults(body: Json) -> Iterator[str]:
         yield "metadata.name is missing; write it, or generateName"
     elif not body["apiVersion"].startswith("ray.io/") and not _NAME.fullmatch(name):
         yield f"metadata.name is {name!r}; write at most 253 of a-z, 0-9, - and ."
+    elif body["kind"] == "CronJob" and len(name) > _LONGEST_CRON_JOB:
+        yield f"metadata.name has {len(name)} characters; write at most {_LONGEST_CRON_JOB}"
     for key, value in mapping(body, "metadata", "labels").items():
         if not QUALIFIED_NAME.match(key) or not LABEL_VALUE.match(value):
             yield f"metadata.labels[{key}] is {value!r}; write at most 63 of A-Z, a-z, 0-9, -, _ and ."

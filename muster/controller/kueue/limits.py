@@ -126,11 +126,13 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
 
 
 def no_such_devices(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
-    """Pods that ask for accelerators of a kind that no node has. Kueue's quotas say so by themselves; KAI's
-    leave other resources than GPUs to the nodes.
+    """Pods that ask for accelerators of a kind that no node has, or for slices, which count as GPUs in the
+    pools that have them. Kueue's quotas say so by themselves; KAI's leave other resources than GPUs to the
+    nodes.
     """
     for pod_set in job_pod_sets if pools.policy.kai else ():
-        for resource, noun in names.DEVICES.items():
+        slices = {each: "such slice" for each in pod_set.amounts if each.startswith(names.MIG_PREFIX)}
+        for resource, noun in {**names.DEVICES, **slices}.items():
             held = [each for each in pools.of_queue if each.node.get(resource)]
             if pod_set.count and pod_set.amounts.get(resource) and not held:
                 yield (

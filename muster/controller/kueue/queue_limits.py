@@ -12,13 +12,11 @@ from typing import Final
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, POOL_LABEL
+from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, MIG_PREFIX, POOL_LABEL
 from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
 _NONE: Final = Fraction(0)
-# Resources that NVIDIA's device plugin gives to slices of a GPU with its strategy `mixed`.
-_SLICE: Final = "nvidia.com/mig-"
 _GROUP = Mapping[str, Amounts]
 
 
@@ -45,8 +43,8 @@ def uncovered(
 
 def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
     """What to ask for. Slices of GPUs count as GPUs in the pools that have them."""
-    if resource.startswith(_SLICE):
-        profile = resource.removeprefix(_SLICE)
+    if resource.startswith(MIG_PREFIX):
+        profile = resource.removeprefix(MIG_PREFIX)
         cut = [each for each in policy.flavors if each.mig_profile] if policy else []
         fitting = [each.name for each in cut if each.mig_profile == profile and each.name in queue.groups[0]]
         if fitting:
