@@ -16,6 +16,7 @@ import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
 from muster.check.definitions import (
+    class_faults,
     corrected,
     field_faults,
     fix,
@@ -25,6 +26,7 @@ from muster.check.definitions import (
 )
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
+from muster.check.validity import validity_faults
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.defaults import Defaults
@@ -145,7 +147,9 @@ class Admission:
         )
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
-        if not malformed:  # Neither reads what has another type.
+        findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
+        if not malformed:  # None reads what has another type.
+            findings += [Finding(Level.REFUSED, DEFINITION, each) for each in validity_faults(now)]
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))
@@ -260,6 +264,10 @@ def complete(body: Json) -> None:
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = f"{metadata['generateName']}{_GENERATED}"
     spec = body.get("spec")
+    # pkg/apis/batch/v1/defaults.go of Kubernetes 1.37.2, read 2026-11-29
+    of_pods = mapping(body, "spec", "template", "metadata", "labels") if body["kind"] == "Job" else {}
+    if of_pods and not metadata.get("labels"):
+        metadata["labels"] = dict(of_pods)
     if not isinstance(spec, dict) or not body["apiVersion"].startswith("ray.io/"):
         return
     if body["kind"] == "RayJob":

@@ -14,6 +14,7 @@ from muster.model.nearest import meant
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import WORK
+from muster.render.kai import runtime_class
 
 Json = dict[str, Any]
 _METADATA: Final = ("labels", "annotations")
@@ -134,6 +135,16 @@ def image_faults(body: Json) -> Iterator[str]:
                 f"image {image} is no reference to an image, so its pods would hold their nodes and never "
                 "start; write one such as rayproject/ray:2.54.1"
             )
+
+
+def class_faults(body: Json, stack: Stack) -> Iterator[str]:
+    """The RuntimeClasses that nothing of the stack makes, without which the API server makes no pod."""
+    named = (pod.get("runtimeClassName") for pod in _pods(body.get("spec")))
+    for name in sorted({each for each in named if isinstance(each, str) and each} - {runtime_class(stack)}):
+        yield (
+            f"runtimeClassName {name}, which Muster does not install: in a cluster without it no pod can be "
+            "made; remove it, or ask the platform team whether there is one"
+        )
 
 
 def containers(value: object) -> Iterator[Json]:

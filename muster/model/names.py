@@ -63,6 +63,8 @@ KAI_NAMESPACE: Final = "kai-scheduler"
 GPU_FRACTION: Final = "gpu-fraction"
 GPU_MEMORY: Final = "gpu-memory"
 GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
+# Before a profile: a slice of a GPU, as the device plugin's strategy `mixed` names it.
+MIG_PREFIX: Final = "nvidia.com/mig-"
 GPU_PARTS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_DEVICES)
 # KAI's label of pods that share a GPU, and of the pod that holds it for them.
 GPU_GROUP_LABEL: Final = "runai-gpu-group"

@@ -134,8 +134,22 @@ def _of_runtime(container: Mapping[str, Any]) -> dict[str, Any] | None:
     """The template with this container. Its runtime says what its pods tolerate."""
     if not isinstance(resources := container.get("resourcesPerNode"), dict):
         return None
-    spec = {"name": "node", "env": container.get("env") or [], "resources": resources}
-    return {"spec": {"containers": [spec], "tolerations": [{"operator": "Exists"}]}}
+    spec = pod_of_runtime(env=container.get("env") or [], resources=resources)
+    return {"spec": {**spec, "tolerations": [{"operator": "Exists"}]}}
+
+
+def pod_of_runtime(*, env: object, resources: object) -> dict[str, Any]:
+    """A pod by what a TrainJob replaces in its runtime. The platform team writes the runtime, and answers for
+    its image and its security context.
+    """
+    context = {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "node", "image": "of the runtime", "env": env, "resources": resources}
+    return {"containers": [{**container, "securityContext": context}]}
 
 
 def value_at(body: Any, path: str) -> Any:

@@ -86,7 +86,7 @@ def chart_values(stack: Stack, *, node_selector: Mapping[str, str], replicas: in
         },
         "operator": {"replicaCount": replicas},
         "podgrouper": {"queueLabelKey": names.KAI_QUEUE_LABEL},
-        "admission": {"gpuFractionRuntimeClassName": _runtime_class(stack)},
+        "admission": {"gpuFractionRuntimeClassName": runtime_class(stack)},
         "kaiConfig": {"render": True},
         "kaiConfigDeployer": off,
         "topologyMigration": off,
@@ -97,7 +97,8 @@ def chart_values(stack: Stack, *, node_selector: Mapping[str, str], replicas: in
     }
 
 
-def _runtime_class(stack: Stack) -> str:
+def runtime_class(stack: Stack) -> str:
+    """For pods with GPUs; empty where there is none."""
     return "" if stack.cluster.provider is Provider.GKE else _RUNTIME_CLASS
 
 

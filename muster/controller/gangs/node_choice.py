@@ -28,11 +28,14 @@ class NodeChoice:
 
     @property
     def requirements(self) -> tuple[tuple[Requirement, ...], ...]:
-        """Alternatives of requirements that hold together."""
+        """Alternatives of requirements that hold together. A term without any matches no node."""
         named = tuple(
             Requirement(key=key, operator="In", values=(value,)) for key, value in self.selector.items()
         )
-        return tuple((*named, *term.match_expressions) for term in self.terms) or (named,)
+        if not self.terms:
+            return (named,)
+        kept = (term for term in self.terms if term.match_expressions or term.match_fields)
+        return tuple((*named, *term.match_expressions) for term in kept)
 
     def leaves(self, flavor: FlavorPolicy, policy: GangPolicy) -> bool:
         """Whether nodes of the pool may be what it asks for."""
@@ -46,7 +49,8 @@ class NodeChoice:
             for rule in rules
             if any(not _may_meet(rule, flavor, policy) for flavor in flavors)
         )
-        return " and ".join(_described(rule, flavors) for rule in wrong)
+        listed = (_described(rule, flavors) for rule in wrong)
+        return " and ".join(listed) if self.requirements else "an empty nodeSelectorTerm"
 
 
 ANY_NODE: Final = NodeChoice()

@@ -252,7 +252,7 @@ def _large_nodes(patch: _Patch, template: _Template, pools: Pools) -> None:
     for index, term in enumerate(terms):
         if term.get("matchExpressions"):
             patch.put(rule, *way, index, "matchExpressions", "-")
-        else:
+        elif term.get("matchFields"):  # A term without either matches no node.
             patch.put([rule], *way, index, "matchExpressions")
     if not terms:
         patch.put([{"matchExpressions": [rule]}], *way)

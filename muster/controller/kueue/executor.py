@@ -159,7 +159,7 @@ class Executor:
         return await self._apply(workload, "status", {"admissionChecks": [check_state]})
 
     async def _set_flavor_affinity(self, workload: Workload, action: SetFlavorAffinity) -> Workload:
-        wanted = list(pod_sets(workload, action.pools, action.policy)) if action.pools else []
+        wanted = list(pod_sets(workload, action.pools, action.policy))
         return await self._apply(workload, "spec", {"podSets": wanted} if wanted else {})
 
     async def _apply(self, workload: Workload, part: str, body: dict[str, Any]) -> Workload:

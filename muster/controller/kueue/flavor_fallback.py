@@ -54,7 +54,7 @@ def _fits(demand: Demand, own: PodSpec, name: str, snapshot: WorkloadSnapshot, p
     flavor, known = snapshot.flavors.get(name), policy.flavor(name)
     if flavor is None or known is None or not _pool(flavor):
         return False
-    if _is_bound(own, pools_to_avoid(snapshot)):
+    if _is_bound(own, pools_to_avoid(snapshot), policy):
         return False
     if any(own.node_selector.get(key, value) != value for key, value in flavor.spec.node_labels.items()):
         return False
@@ -73,18 +73,25 @@ def _pools(snapshot: WorkloadSnapshot, names: Iterable[str]) -> frozenset[str]:
     return frozenset(_pool(flavor) for flavor in found if flavor and _pool(flavor))
 
 
-def avoided_pools(workload: Workload) -> tuple[str, ...]:
+def avoided_pools(workload: Workload, policy: GangPolicy) -> tuple[str, ...]:
     """What the Workload's PodSets keep away from now, by our word."""
-    return tuple(sorted({value for each in workload.spec.pod_sets for value in _ours(each.template.spec)}))
+    specs = (each.template.spec for each in workload.spec.pod_sets)
+    return tuple(sorted({pool for spec in specs for pool in _avoided(spec, policy)[1]}))
 
 
 def pod_sets(workload: Workload, pools: Collection[str], policy: GangPolicy) -> Iterator[Mapping[str, Any]]:
-    """What to apply: the affinity of each PodSet that may be moved, and nothing else of it."""
-    term = {"matchExpressions": [{"key": POOL_LABEL, "operator": _NOT_IN, "values": sorted(pools)}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    """What to apply: the affinity of each PodSet that may be moved, after what admission wrote there, and
+    nothing else of it.
+    """
     for each in workload.spec.pod_sets:
         spec = each.template.spec
-        if not _is_bound(spec, pools) and managed_resource(pod_amounts(spec), policy):
+        if pools and (_is_bound(spec, pools, policy) or not managed_resource(pod_amounts(spec), policy)):
+            continue
+        listed = filter(None, (_avoided(spec, policy)[0], sorted(pools)))
+        rules = [{"key": POOL_LABEL, "operator": _NOT_IN, "values": [*values]} for values in listed]
+        if rules:
+            terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
             yield {"name": each.name, "template": {"spec": {"affinity": {"nodeAffinity": required}}}}
 
 
@@ -92,16 +99,25 @@ def _pool(flavor: ResourceFlavor) -> str:
     return flavor.spec.node_labels.get(POOL_LABEL, "")
 
 
-def _is_bound(spec: PodSpec, pools: Collection[str]) -> bool:
+def _is_bound(spec: PodSpec, pools: Collection[str], policy: GangPolicy) -> bool:
     """It has an affinity of its own, which ours would replace. `pools`: what we keep it away from; a person
     may have written the same kind of rule about others.
     """
-    term = _ours(spec)
-    return bool(spec.required_terms) and not (term and set(term) <= set(pools))
+    kept, ours = _avoided(spec, policy)
+    return bool(spec.required_terms) and not ((kept or ours) and set(ours) <= set(pools))
 
 
-def _ours(spec: PodSpec) -> tuple[str, ...]:
+def _avoided(spec: PodSpec, policy: GangPolicy) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The pools that it keeps away from, where it requires nothing else of nodes: those that admission wrote,
+    whose nodes are too small (defaults.py), and those of the rule after it, which is ours.
+    """
     match spec.required_terms:
-        case (NodeSelectorTerm(match_expressions=(rule,), match_fields=()),):
-            return rule.values if (rule.key, rule.operator) == (POOL_LABEL, _NOT_IN) else ()
-    return ()
+        case (NodeSelectorTerm(match_expressions=rules, match_fields=()),):
+            amounts = pod_amounts(spec)
+            small = {flavor.name for flavor in policy.flavors if too_large(amounts, flavor)}
+            listed = [each.values for each in rules if (each.key, each.operator) == (POOL_LABEL, _NOT_IN)]
+            kept = listed[0] if listed and small.issuperset(listed[0]) else ()
+            rest = listed[1:] if kept else listed
+            if len(listed) == len(rules) and len(rest) <= 1:
+                return kept, (rest[0] if rest else ())
+    return (), ()

@@ -109,8 +109,15 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
     """Pods that select nodes by labels that no pool with what they ask for has: an autoscaler makes no node
     for them, and Kueue gives them a pool all the same where no flavor has the label.
     """
+    known = {flavor.name for flavor in pools.policy.flavors}
     for pod_set in job_pod_sets:
-        if pod_set.count and (others := pools.refused(pod_set)):
+        if pod_set.count and pod_set.pool and pod_set.pool not in known:
+            listed = ", ".join(sorted(flavor.name for flavor in pools.of_queue))
+            yield (
+                f"{pod_set.name} has the node selector {names.POOL_LABEL}={pod_set.pool}, and no pool "
+                f"{pod_set.pool} is for work of teams; write one of {listed}"
+            )
+        elif pod_set.count and (others := pools.refused(pod_set)):
             yield (
                 f"{pod_set.name} selects nodes with {pod_set.nodes.misses(others, pools.policy)}, which no "
                 f"{pools.described} for its pods has; write what one has, or select a pool by its name: "
@@ -119,11 +126,13 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
 
 
 def no_such_devices(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
-    """Pods that ask for accelerators of a kind that no node has. Kueue's quotas say so by themselves; KAI's
-    leave other resources than GPUs to the nodes.
+    """Pods that ask for accelerators of a kind that no node has, or for slices, which count as GPUs in the
+    pools that have them. Kueue's quotas say so by themselves; KAI's leave other resources than GPUs to the
+    nodes.
     """
     for pod_set in job_pod_sets if pools.policy.kai else ():
-        for resource, noun in names.DEVICES.items():
+        slices = {each: "such slice" for each in pod_set.amounts if each.startswith(names.MIG_PREFIX)}
+        for resource, noun in {**names.DEVICES, **slices}.items():
             held = [each for each in pools.of_queue if each.node.get(resource)]
             if pod_set.count and pod_set.amounts.get(resource) and not held:
                 yield (
@@ -151,7 +160,11 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
 
 
 def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part."""
+    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part, and
+    for what its webhook refuses pods for.
+
+    Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
+    """
     sizes = {
         each.gpu_memory
         for each in policy.flavors
@@ -160,6 +173,10 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
     share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
     if share is None:
         return pod_set
+    if pod_set.amounts.get(names.GPU_RESOURCE):
+        raise ValueError(f"it asks for {names.GPU_RESOURCE} beside a part of a GPU, which KAI refuses")
+    if share.part == 1 and names.GPU_FRACTION in pod_set.notes:
+        raise ValueError(f"{names.GPU_FRACTION} asks for a whole GPU; a part lies between 0 and 1")
     return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus})
 
 

@@ -12,13 +12,11 @@ from typing import Final
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, POOL_LABEL
+from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, MIG_PREFIX, POOL_LABEL
 from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
 _NONE: Final = Fraction(0)
-# Resources that NVIDIA's device plugin gives to slices of a GPU with its strategy `mixed`.
-_SLICE: Final = "nvidia.com/mig-"
 _GROUP = Mapping[str, Amounts]
 
 
@@ -45,8 +43,8 @@ def uncovered(
 
 def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
     """What to ask for. Slices of GPUs count as GPUs in the pools that have them."""
-    if resource.startswith(_SLICE):
-        profile = resource.removeprefix(_SLICE)
+    if resource.startswith(MIG_PREFIX):
+        profile = resource.removeprefix(MIG_PREFIX)
         cut = [each for each in policy.flavors if each.mig_profile] if policy else []
         fitting = [each.name for each in cut if each.mig_profile == profile and each.name in queue.groups[0]]
         if fitting:
@@ -80,12 +78,6 @@ class _Demands:
     def over(self, job_pod_sets: Iterable[JobPodSet]) -> Iterator[str]:
         covered = {name for bounds in self.group.values() for name in bounds}
         for pod_set in job_pod_sets:
-            if self._is_of_no_pool(pod_set):
-                yield (
-                    f"{pod_set.name} has the node selector {POOL_LABEL}, and no pool {pod_set.pool} is for "
-                    f"work of teams; write one of {', '.join(sorted(self.group))}"
-                )
-                continue
             whole = {
                 name: amount * pod_set.count
                 for name, amount in pod_set.amounts.items()
@@ -101,12 +93,6 @@ class _Demands:
             else:
                 yield self._alone(pod_set, whole, places)
         yield from self._together()
-
-    def _is_of_no_pool(self, pod_set: JobPodSet) -> bool:
-        """Whether it names a pool that neither the queue nor the policy knows."""
-        if self.pools is None or not pod_set.pool or not self.is_of_pools or ANY_POOL in self.group:
-            return False
-        return pod_set.pool not in {*self.group, *(flavor.name for flavor in self.pools.policy.flavors)}
 
     def _places(self, pod_set: JobPodSet) -> frozenset[str]:
         """The pools or flavors that the PodSet may take; empty where no node is large enough, which is

@@ -181,6 +181,6 @@ def _clear_affinity(snapshot: WorkloadSnapshot) -> tuple[SetFlavorAffinity, ...]
 def _set_affinity(snapshot: WorkloadSnapshot) -> tuple[SetFlavorAffinity, ...]:
     """PodSets may be changed only while the Workload holds no quota."""
     pools, policy = pools_to_avoid(snapshot), snapshot.policy or GangPolicy()
-    if pools == avoided_pools(snapshot.workload):
+    if pools == avoided_pools(snapshot.workload, policy):
         return ()
     return (SetFlavorAffinity(pools=pools, policy=policy),)

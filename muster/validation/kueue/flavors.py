@@ -152,7 +152,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 QUALIFIED_NAME: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z"
 )
-_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
+LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 
 
 def flavor_rules(stack: Stack) -> list[Violation]:
@@ -242,7 +242,7 @@ def _topology(topology: Topology) -> Iterator[Violation]:
 
 def _labels(place: str, labels: Mapping[str, str], *, taken: Collection[str]) -> Iterator[Violation]:
     for key, value in labels.items():
-        if not QUALIFIED_NAME.match(key) or not _VALUE.match(value):
+        if not QUALIFIED_NAME.match(key) or not LABEL_VALUE.match(value):
             yield Violation(
                 at(place, key), f"{key}={value} cannot be a label.", "write it like example.com/a: b."
             )
@@ -271,7 +271,7 @@ def _taints(path: str, taints: tuple[Taint, ...], *, brought: str = "") -> Itera
         message = f"has {len(taints) + len(seen)} taints, the GPU's own included; Kueue takes {MOST_LABELS}."
         yield Violation(place, message, "keep fewer.")
     for index, taint in enumerate(taints):
-        if not QUALIFIED_NAME.match(taint.key) or not _VALUE.match(taint.value):
+        if not QUALIFIED_NAME.match(taint.key) or not LABEL_VALUE.match(taint.value):
             yield Violation(at(place, index), f"{taint.key}={taint.value} cannot be a taint.", "correct it.")
         if (taint.key, taint.effect) in seen:
             message = f"the taint {taint.key}:{taint.effect} exists already."

@@ -141,8 +141,9 @@ class World:
                 yield proxy
 
     @contextmanager
-    def webhooks(self) -> Iterator[None]:
-        """Our webhooks, and a manager that keeps their configuration, until the block ends.
+    def webhooks(self, *, fills_in: bool = False) -> Iterator[None]:
+        """Our webhooks, those that fill in too where it is asked for, and a manager that keeps their
+        configuration, until the block ends.
 
         The API server reaches them by the name of their Service, as in a cluster: here that is a name for
         this host.
@@ -151,28 +152,35 @@ class World:
         service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
         meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         apply(self.plane, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
-        found = gang_admission.validating(self.ours)
-        for hook in found:
-            hook["clientConfig"]["service"]["port"] = port
-        configuration = {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": gang_authority.PROGRAM},
-            "webhooks": found,
-        }
-        apply(self.plane, configuration)
+        listed = {"Validating": gang_admission.validating(self.ours)}
+        if fills_in:
+            listed["Mutating"] = gang_admission.mutating(self.ours)
+        configurations: list[Object] = [
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": f"{kind}WebhookConfiguration",
+                "metadata": {"name": gang_authority.PROGRAM},
+                "webhooks": found,
+            }
+            for kind, found in listed.items()
+        ]
+        for configuration in configurations:
+            for hook in configuration["webhooks"]:
+                hook["clientConfig"]["service"]["port"] = port
+            apply(self.plane, configuration)
         kubeconfig = account_kubeconfig(self.plane, gang_authority.WEBHOOKS)
         argv = [sys.executable, "-m", "muster.controller", "webhooks", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--webhook-port={port}"]
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
         process.start()
         try:
-            with self.manager(f"--validating={gang_authority.PROGRAM}"):
+            with self.manager(*(f"--{kind.lower()}={gang_authority.PROGRAM}" for kind in listed)):
                 process.await_(lambda: _is_ready(health), seconds=PATIENCE)
                 yield
         finally:
             process.kill()
-            self.delete(path_of(configuration))
+            for configuration in configurations:
+                self.delete(path_of(configuration))
 
     @contextmanager
     def kuberay(self, *, user: str | None = None) -> Iterator[Process]:

@@ -34,9 +34,11 @@ def work(kind: WorkKind, name: str, *, replicas: int = 2, suspend: bool = True, 
     elif path.field:
         body = {"replicatedJobs": [job(replicas, template)], "suspend": suspend}
     else:
-        worker = {"replicas": replicas, "template": template}
+        template["spec"]["containers"][0]["name"] = "pytorch"
+        first, workers = ({"replicas": count, "template": template} for count in (1, replicas))
         policy = {"suspend": suspend, "cleanPodPolicy": "Running"}
-        body = {path.groups.removeprefix("spec."): {"Worker": worker}, "runPolicy": policy}
+        groups = dict(zip(path.keys, (first, workers), strict=True))
+        body = {path.groups.removeprefix("spec."): groups, "runPolicy": policy}
     labels = {works.QUEUE: "default", works.PRIORITY: "dev"}
     return {
         "apiVersion": f"{kind.group}/{kind.version}",

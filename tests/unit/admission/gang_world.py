@@ -234,7 +234,7 @@ class World(Paper[Decision]):
                 )
             case SetFlavorAffinity(pools=pools, policy=policy):
                 assert not held.status.holds("QuotaReserved"), "Kueue's webhook refuses it"
-                applied = steered_pod_sets(held, pools, policy) if pools else ()
+                applied = steered_pod_sets(held, pools, policy)
                 wanted = {each["name"]: each["template"]["spec"] for each in applied}
                 self.workloads[name] = replace(held, spec=replace(held.spec, pod_sets=_steered(held, wanted)))
             case CreatePlaceholders(capacity_claims=promised, labels=labels, request=request, spec=spec):
@@ -290,7 +290,7 @@ class World(Paper[Decision]):
     def _flavor(self, held: Workload, pool: str) -> str:
         """The first of the queue that the PodSets do not keep away from."""
         group = next((group for group in self.queue_flavors if pool in group), (pool,))
-        return next(name for name in group if name not in avoided_pools(held))
+        return next(name for name in group if name not in avoided_pools(held, self.policy))
 
     def _used(self) -> int:
         return sum(

@@ -521,6 +521,13 @@ def test_it_keeps_off_them_beside_what_its_author_demands_of_nodes() -> None:
     assert terms_of(found) == [{"matchExpressions": [SPOT, NOT_L4]}, {**fields, "matchExpressions": [NOT_L4]}]
 
 
+def test_a_term_that_matches_no_node_is_given_no_meaning() -> None:
+    body = demanding(8, {"matchExpressions": [SPOT]}, {})
+    found = patched(body, default(BOTH, "job", body, policy=SIZES))
+    assert terms_of(found) == [{"matchExpressions": [SPOT, NOT_L4]}, {}]
+    assert default(BOTH, "job", demanding(8, {}), policy=SIZES) == default(BOTH, "job", demanding(9, {}))
+
+
 def test_what_is_applied_again_goes_on_keeping_off_them() -> None:
     body = demanding(8)
     before = patched(body, default(BOTH, "job", body, policy=SIZES))

@@ -135,7 +135,7 @@ def test_a_refused_gang_keeps_away_from_no_flavor_any_more() -> None:
     failed(world, "InvalidRequest")
     assert parse_history(world.workloads["a"]).refused
     quota_gone(world)
-    assert avoided_pools(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"], world.policy) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
     assert not decide(world.snapshot("a")).actions
 
@@ -158,7 +158,7 @@ def test_a_refused_gang_that_is_activated_at_once_keeps_away_from_no_flavor_for_
     world.settle()
     world.now += MOVING.retry.max
     world.settle()
-    assert avoided_pools(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"], world.policy) == ()
 
 
 def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes_back() -> None:
@@ -169,7 +169,7 @@ def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes
     assert "a" in world.started
     activated(world, False)
     quota_gone(world)
-    assert avoided_pools(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"], world.policy) == ()
     assert parse_history(world.workloads["a"]) == RetryHistory()
     assert not decide(world.snapshot("a")).actions
 

@@ -19,9 +19,9 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.flavor_fallback import avoided_pools
-from muster.model.gangpolicy import GangPolicy, OnStockOut
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStockOut
 from muster.model.names import AVOID_ANNOTATION, POOL_LABEL
-from tests.unit.admission.gang_world import PLAIN, POLICY, World
+from tests.unit.admission.gang_world import PLAIN, POLICY, World, pod_spec
 
 replace = msgspec.structs.replace
 MOVING = dataclasses.replace(POLICY, on_stock_out=OnStockOut.NEXT_FLAVOR)
@@ -58,7 +58,7 @@ def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
     world.kueue()
     world.settle()
     assert pool_of(world) == ["h100"]
-    assert avoided_pools(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
     assert TRIES not in world.workloads["a"].metadata.annotations
     for _ in range(4):
         world.tick()
@@ -85,7 +85,7 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
     assert not world.requests
     world.kueue()
     world.settle()
-    assert avoided_pools(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
 
 
 def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:
@@ -97,7 +97,7 @@ def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> Non
     assert not world.workloads["a"].spec.active
     world.now += timedelta(minutes=5)
     world.settle()
-    assert avoided_pools(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"], world.policy) == ()
     world.kueue()
     world.settle()
     assert pool_of(world) == ["l4"]
@@ -127,6 +127,28 @@ def test_a_job_that_names_its_pool_or_its_nodes_stays_there() -> None:
         assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
 
+def test_a_gang_moves_that_admission_keeps_off_nodes_too_small_for_it() -> None:
+    """And goes on keeping off them, when it may have any other pool again."""
+    tiny = FlavorPolicy(name="tiny", gpus_per_node=1, per_node={"memory": "512Mi"})
+    sizes = dataclasses.replace(MOVING, flavors=(*MOVING.flavors, tiny))
+    world = of_pods(a_world(sizes), replace(pod_spec(1), affinity=kept_off(("tiny",))))
+    stocked_out(world)
+    world.kueue()
+    world.settle()
+    assert pool_of(world) == ["h100"]
+    assert kept_off_of(world) == kept_off(("tiny",), ("l4",))
+    stocked_out(world)
+    world.now += timedelta(minutes=5)
+    world.settle()
+    assert kept_off_of(world) == kept_off(("tiny",))
+
+
+def test_a_gang_that_its_author_keeps_off_a_pool_stays_where_it_is() -> None:
+    world = of_pods(a_world(), replace(pod_spec(1), affinity=kept_off(("h100",))))
+    stocked_out(world)
+    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
 def test_a_flavor_whose_pool_is_too_small_is_no_way_out() -> None:
     small = tuple(dataclasses.replace(f, max_nodes=1) if f.name == "h100" else f for f in MOVING.flavors)
     world = a_world(dataclasses.replace(MOVING, flavors=small))
@@ -142,19 +164,32 @@ def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:
     world.settle()
     world.quota = 0
     stocked_out(world)
-    assert avoided_pools(world.workloads["a"]) == ("l4",)
+    assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
     for _ in range(3):
         world.tick()
     wake = decide(world.snapshot("a")).requeue_at
     assert wake is not None
     world.now = wake
     world.settle()
-    assert avoided_pools(world.workloads["a"]) == ()
+    assert avoided_pools(world.workloads["a"], world.policy) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
 
 
 GPU: dict[str, str | int | float] = {"nvidia.com/gpu": "1"}
 SIDECAR = Container(resources=ResourceNeeds(requests=GPU, limits=GPU), restart_policy="Always")
+
+
+def kept_off(*pools: tuple[str, ...]) -> Affinity:
+    rules = tuple(Requirement(key=POOL_LABEL, operator="NotIn", values=each) for each in pools)
+    required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=rules),))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+def kept_off_of(world: World) -> Affinity | None:
+    (main,) = world.workloads["a"].spec.pod_sets
+    return main.template.spec.affinity
+
+
 WITHOUT_STEERING = {
     "a GPU of a native sidecar": PodSpec(containers=(Container(),), init_containers=(SIDECAR,)),
     "pod-level resources": PodSpec(containers=(Container(),), resources=ResourceNeeds(GPU, GPU)),

@@ -8,6 +8,7 @@ import yaml
 
 from muster.check import manifests
 from muster.model.definitions import FILE
+from muster.model.names import QUEUE_LABEL
 from tests.definitions import definitions
 from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals, warnings
 
@@ -175,3 +176,11 @@ def test_text_stays_text_for_both_readers(text: str) -> None:
     (body,) = manifests.read(written, "x.yaml")
     assert body["data"] == {"a": text}
     assert yaml.safe_load(written)["data"] == {"a": text}
+
+
+def test_a_job_without_labels_has_those_of_its_pods() -> None:
+    template = {**pod(), "metadata": {"labels": {QUEUE_LABEL: "theirs"}}}
+    assert "queue theirs does not belong to this namespace" in refusals(judged(job(template)))
+    named = job(template)
+    named["metadata"]["labels"] = {QUEUE_LABEL: "default"}
+    assert "queue theirs" not in refusals(judged(named))

@@ -71,3 +71,10 @@ def test_it_waits_for_no_controller_of_another_cluster() -> None:
     assert "no controller in this cluster starts work managed by example.com/other" in refusals(
         judged(body, work=SERVED)
     )
+
+
+def test_two_groups_of_one_name_are_refused() -> None:
+    """The API server takes one of each name, by JobSet's definition."""
+    body = job_set(l4=pod(1))
+    body["spec"]["replicatedJobs"][1]["name"] = "driver"
+    assert "spec.replicatedJobs has several of name driver" in refusals(judged(body, work=SERVED))

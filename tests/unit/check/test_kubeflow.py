@@ -18,10 +18,12 @@ BOTH: Final = pytest.mark.parametrize("names", [PYTORCH, MPI], ids=["pytorch", "
 def training(names: tuple[str, str, str, str], *, gpus: int = 8, workers: int = 2, **spec: Any) -> Json:
     """One pod without a GPU, and workers with some."""
     version, kind, field, first = names
-    replicas = {
+    replicas: Json = {
         first: {"replicas": 1, "template": pod()},
         "Worker": {"replicas": workers, "template": pod(gpus)},
     }
+    for each in replicas.values():
+        each["template"]["spec"]["containers"][0]["name"] = "pytorch"
     return {
         "apiVersion": version,
         "kind": kind,

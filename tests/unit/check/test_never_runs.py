@@ -115,7 +115,9 @@ def test_kai_counts_parts_of_gpus_and_refuses_what_is_none() -> None:
     assert fitting(found, "group-0") == {"l4"}
     (workers,) = [each for each in found.demands if each.name == "group-0"]
     assert workers.total["nvidia.com/gpu"] == 1
-    for text in ("1.5", "0", "half"):
+    whole = of_queue(ray_job(noted(pod(1), gpu_fraction="0.5")), "vision-l4")
+    assert "asks for nvidia.com/gpu beside a part" in refusals(judged(whole, "eks", "kai", **sharing))
+    for text in ("1.5", "1.0", "0", "half"):
         wrong = of_queue(ray_job(noted(pod(), gpu_fraction=text)), "vision-l4")
         assert "gpu-fraction" in refusals(judged(wrong, "eks", "kai", **sharing))
     off = judged(of_queue(ray_job(half), "vision-l4"), "eks", "kai")

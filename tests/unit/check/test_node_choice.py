@@ -24,6 +24,25 @@ def one_of(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheduler", ["kueue", "kai"])
+def test_an_empty_term_matches_no_node(scheduler: str) -> None:
+    spec = affinity(one_of(GKE_GPU, "nvidia-l4"))
+    terms = spec["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms.append({})
+    assert fitting(judged(ray_job(pod(1, affinity=spec)), "gke", scheduler), "group-0") == L4
+    del terms[0]
+    found = judged(ray_job(pod(1, affinity=spec)), "gke", scheduler)
+    assert "group-0 selects nodes with an empty nodeSelectorTerm" in refusals(found)
+
+
+@pytest.mark.parametrize(("cloud", "named"), [("gke", ["nvidia", "kata"]), ("eks", ["kata"])])
+def test_a_runtime_class_that_no_part_of_the_stack_makes_is_warned_of(cloud: str, named: list[str]) -> None:
+    body = ray_job(pod(1, runtimeClassName="nvidia"), head=pod(runtimeClassName="kata"))
+    listed = warnings(judged(body, cloud)).split(" || ")
+    assert [each.split(",")[0] for each in listed] == [f"runtimeClassName {each}" for each in sorted(named)]
+    assert "runtimeClassName" not in warnings(judged(ray_job(pod(1)), cloud))
+
+
+@pytest.mark.parametrize("scheduler", ["kueue", "kai"])
 @pytest.mark.parametrize(
     ("cloud", "spec", "pools"),
     [

@@ -33,7 +33,7 @@ def test_a_list_of_strings_becomes_one_of_cel() -> None:
 
 
 # Filled in by Python.
-_OF_PYTHON = ("asksForGpus", "templateOfRuntime")
+_OF_PYTHON = ("asksForGpus",)
 
 
 def test_nothing_that_is_shared_is_left_over() -> None:

@@ -38,7 +38,18 @@ from muster import bounded_yaml
 from muster.model import names
 from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
-from muster.model.work import BROUGHT, BY_KIND, GROUPED, RAY, SUSPEND, WORK, Path, WorkKind, by_group
+from muster.model.work import (
+    BROUGHT,
+    BY_KIND,
+    GROUPED,
+    RAY,
+    SUSPEND,
+    WORK,
+    Path,
+    WorkKind,
+    by_group,
+    pod_of_runtime,
+)
 from muster.render.manifest import Manifest, manifest
 
 # The cluster's own controllers, in CEL. Other users of a request are in shared.yaml.
@@ -252,9 +263,25 @@ def _parts_at(work: Iterable[WorkKind]) -> str:
     """The templates of these kinds with their paths, as a list."""
     paths = dict.fromkeys((pods.template, pods.is_of_runtime) for kind in work for pods in kind.pods)
     return " +\n".join(
-        _grouped_parts(path) if path.groups else _part(path.text, "${templateOfRuntime}" if other else "")
+        _grouped_parts(path) if path.groups else _part(path.text, _of_runtime(path.text) if other else "")
         for path, other in paths
     )
+
+
+def _of_runtime(path: str) -> str:
+    """The template of a TrainJob's pods, of which each part has any type."""
+    at = f"{_OF}.{path}"
+    env, resources = f"{at}.?env.orValue([])", f"{at}.?resourcesPerNode.orValue(dyn({{}}))"
+    return _literal({"spec": pod_of_runtime(env=env, resources=resources)})
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"'{key}': dyn({_literal(each)})" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(f"dyn({_literal(each)})" for each in value) + "]"
+    text = str(value)
+    return text.lower() if isinstance(value, bool) else text if text.startswith(_OF) else f"'{text}'"
 
 
 def _part(path: str, template: str = "") -> str:
