@@ -8,14 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from muster.check.admission import Admission
-from muster.local import envtest
-from muster.local.envtest.process import PROVISIONING_CRD, Process
 from muster.model import gangpolicy, queuetree
 from muster.model.stack import Stack
 from muster.model.work import FOR_MEMBERS
 from muster.render import gang
 from muster.render.queuetree import tree
-from tests import built
+from tests import built, envtest
+from tests.envtest.process import PROVISIONING_CRD, Process
 from tests.integration.kueue_api import world as kueue
 from tests.integration.tenancy import crds
 from tests.integration.tenancy.cluster import Object, apply
