@@ -230,8 +230,10 @@ class View(GangView[RayCluster]):
 
     def _left(self, batch: BatchSnapshot) -> Iterator[Node]:
         """Idle nodes of leases that no request has any more: the cloud gives them to none, and the gang that
-        is first in line may have them.
+        is first in line may have them, once it has asked for some in vain.
         """
+        if not (batch.turn or batch.history.retry_at):
+            return iter(())
         pools = {spec.pool for spec in batch.gang.request_specs if can_be_taken(spec)}
         nodes = [
             node
