@@ -1,16 +1,23 @@
 """`muster local demo --scheduler kai`: the real KAI, real kubelets and real Ray, from nothing to a gang."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from muster.local import kai
+from muster.local.cluster.local_cluster import existing
 from tests import built
-from tests.integration.local.test_lifecycle import CHECKOUT, muster_local, status
+from tests.integration.local.test_lifecycle import CHECKOUT, kubectl, muster_local, status
 from tests.integration.real_kai.programs import SWITCH
+from tests.integration.tenancy.samples import samples
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a local cluster needs root"),
@@ -106,6 +113,31 @@ def test_a_served_model_takes_its_gpu_from_training_and_gives_it_back(demo: list
     deleted = line_with(told, "delete rayservice model")
     assert sum("pod train-" in line and " starts on node " in line for line in told[deleted:]) == 3
     assert not [line for line in told[evicted:deleted] if "pod train-" in line and " starts on node " in line]
+
+
+@pytest.mark.parametrize("file", ["ray-cluster.kai-scheduler.yaml", "ray-cluster.kai-gpu-sharing.yaml"])
+def test_a_published_sample_runs_with_another_image_alone(demo: list[str], file: str, tmp_path: Path) -> None:
+    """KubeRay's, which Ray's guide to KAI applies. Its queues are the stack's."""
+    bodies = [each.body for each in samples("kuberay") if each.file == file]
+    if not bodies:
+        pytest.skip("KubeRay's samples come with its Go module")
+    (body,) = (each for each in bodies if each["kind"] == "RayCluster")
+    found = existing(NAME)
+    assert found is not None
+    cluster = found[0]
+    image = json.loads(cluster.artifacts.read_text(encoding="utf-8"))["images"]["ray"]
+    manifest, name = tmp_path / "sample.json", f"raycluster/{body['metadata']['name']}"
+    manifest.write_text(re.sub(r"rayproject/ray:[\d.]+", image, json.dumps(body)), encoding="utf-8")
+    in_team = partial(kubectl, cluster, "--namespace=team-a")
+    in_team("apply", f"--filename={manifest}")
+    try:
+        eventually(
+            f"{name} is ready",
+            lambda: in_team("get", name, "-o", "jsonpath={.status.state}") == "ready",
+            told=lambda: in_team("get", "pods", "-o", "yaml"),
+        )
+    finally:
+        in_team("delete", name)
 
 
 def lines_of(verb: str, *words: str) -> list[str]:
