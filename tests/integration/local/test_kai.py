@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from muster.local import kai
 from muster.local.cluster.local_cluster import existing
+from muster.model.names import POOL_LABEL
 from tests import built
 from tests.integration.local.test_lifecycle import CHECKOUT, kubectl, muster_local, status
 from tests.integration.real_kai.programs import SWITCH
@@ -115,13 +117,18 @@ def test_a_served_model_takes_its_gpu_from_training_and_gives_it_back(demo: list
     assert not [line for line in told[evicted:deleted] if "pod train-" in line and " starts on node " in line]
 
 
-@pytest.mark.parametrize("file", ["ray-cluster.kai-scheduler.yaml", "ray-cluster.kai-gpu-sharing.yaml"])
-def test_a_published_sample_runs_with_another_image_alone(demo: list[str], file: str, tmp_path: Path) -> None:
-    """KubeRay's, which Ray's guide to KAI applies. Its queues are the stack's."""
+def test_a_published_sample_runs_with_another_image_and_a_pool_for_its_head(
+    demo: list[str], tmp_path: Path
+) -> None:
+    """KubeRay's with halves of a GPU, which Ray's guide to KAI applies; its queues are the stack's. A head
+    without a pool may go to the system node, which has no image of Ray in a local cluster.
+    """
+    file = "ray-cluster.kai-gpu-sharing.yaml"
     bodies = [each.body for each in samples("kuberay") if each.file == file]
     if not bodies:
         pytest.skip("KubeRay's samples come with its Go module")
-    (body,) = (each for each in bodies if each["kind"] == "RayCluster")
+    (body,) = (deepcopy(each) for each in bodies if each["kind"] == "RayCluster")
+    body["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelector"] = {POOL_LABEL: "cpu"}
     found = existing(NAME)
     assert found is not None
     cluster = found[0]
