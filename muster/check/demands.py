@@ -18,11 +18,11 @@ import msgspec
 from muster.check.admission import Admission
 from muster.check.definitions import containers
 from muster.check.manifests import Json
-from muster.controller.gangs.limits import is_part_of_slice, too_large, too_many_nodes
+from muster.controller.gangs.limits import is_part_of_slice, too_many_nodes
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
-from muster.controller.kueue.limits import lacks_copies, nodes_for, with_parts
+from muster.controller.kueue.limits import lacks_copies, nodes_for, too_large_on, with_parts
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.pods import Amounts, add, describe
@@ -192,7 +192,7 @@ def _reasons(
             yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"
     if flavor.gpu_taint and flavor.device not in pod_set.tolerated:
         yield f"it does not tolerate the taint {flavor.device}"
-    if above := too_large(pod_set.amounts, flavor):
+    if above := too_large_on(flavor, pod_set):
         size = describe({name: flavor.node[name] for name in above})
         yield f"one pod asks for {describe(above)}, a node has {size}"
     needed = nodes_for(pod_set, flavor)

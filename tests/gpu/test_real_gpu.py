@@ -1,5 +1,7 @@
 """What Muster writes and reads of GPUs, against a real one."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,10 @@ from tests.gpu import device_manager
 from tests.gpu.device_manager import DevicePlugin
 
 _SECONDS: Final = 60.0
+_CONTROL: Final = "nvidia-cuda-mps-control"
+# Where the device plugin expects the daemon of this resource (k8s-device-plugin v0.20.0,
+# cmd/mps-control-daemon/mps/root.go, read 2026-11-29).
+_PIPE: Final = Path("/mps/nvidia.com/gpu/pipe")
 _NVML: Final = ("--device-discovery-strategy", "nvml")
 _ALONE: Final = GpuSharing()
 _FOUR: Final = GpuSharing(kind=Sharing.TIME_SLICING, shares=4)
@@ -39,7 +45,7 @@ def test_a_shared_gpu_is_another_accelerator_than_the_whole(
     assert shape_of(_node(labels)).accelerator not in ACCELERATORS, labels
 
 
-@pytest.mark.parametrize("sharing", [_ALONE, _FOUR], ids=lambda sharing: sharing.name)
+@pytest.mark.parametrize("sharing", [_ALONE, _FOUR, _FOUR_AT_ONCE], ids=lambda sharing: sharing.name)
 def test_the_device_plugin_advertises_as_many_gpus_as_the_stack_counts(
     programs: Path, tmp_path: Path, sharing: GpuSharing
 ) -> None:
@@ -47,8 +53,10 @@ def test_the_device_plugin_advertises_as_many_gpus_as_the_stack_counts(
         assert plugin.resource == "nvidia.com/gpu"
         devices = plugin.devices()
         assert len(devices) == sharing.shares
-        cards = {plugin.allocate(device)["NVIDIA_VISIBLE_DEVICES"] for device in devices}
-        assert cards == {_card()}
+        given = [plugin.allocate(device) for device in devices]
+        assert {each["NVIDIA_VISIBLE_DEVICES"] for each in given} == {_card()}
+        pipes = {str(_PIPE)} if sharing.kind is Sharing.MPS else {None}
+        assert {each.get("CUDA_MPS_PIPE_DIRECTORY") for each in given} == pipes
 
 
 def test_mig_profiles_are_those_of_the_gpu(programs: Path, tmp_path: Path) -> None:
@@ -80,9 +88,10 @@ def _configuration(folder: Path, sharing: GpuSharing) -> Path:
 @contextmanager
 def _plugin(programs: Path, folder: Path, sharing: GpuSharing) -> Iterator[DevicePlugin]:
     argv = [str(programs / "nvidia-device-plugin"), *_NVML]
-    argv += ["--config-file", str(_configuration(folder, sharing))]
+    argv += ["--config-file", str(_configuration(folder, sharing)), "--mps-root", "/mps"]
     log = folder / "plugin.log"
     with (
+        _mps_daemon(folder, sharing),
         device_manager.registered() as plugins,
         log.open("wb") as output,
         subprocess.Popen(argv, stdout=output, stderr=output) as process,
@@ -92,6 +101,26 @@ def _plugin(programs: Path, folder: Path, sharing: GpuSharing) -> Iterator[Devic
         finally:
             process.terminate()
             print(log.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def _mps_daemon(folder: Path, sharing: GpuSharing) -> Iterator[None]:
+    """The driver's own daemon, without the program that starts it on nodes: that one changes the compute mode
+    of the GPU.
+    """
+    if sharing.kind is not Sharing.MPS:
+        yield
+        return
+    if not shutil.which(_CONTROL):
+        pytest.skip(f"needs {_CONTROL}, which comes with the driver")
+    _PIPE.mkdir(parents=True, exist_ok=True)
+    mps = {"CUDA_MPS_PIPE_DIRECTORY": str(_PIPE), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
+    env = {**os.environ, **mps}
+    subprocess.run([_CONTROL, "-d"], env=env, timeout=_SECONDS, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([_CONTROL], input=b"quit\n", env=env, timeout=_SECONDS, check=True)
 
 
 def _node(labels: dict[str, str]) -> dict[str, object]:

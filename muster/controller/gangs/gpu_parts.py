@@ -1,12 +1,18 @@
-"""Parts of GPUs, as pods ask KAI for them by annotations."""
+"""Parts of GPUs, as pods ask KAI for them by annotations, and how many pods share one.
+
+No autoscaler knows parts, so whole GPUs are counted and asked for, each with what the pods on it need
+besides.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Final
 
-from muster.model.names import GPU_FRACTION, GPU_FRACTION_DEVICES, GPU_MEMORY
+from muster.model.names import GPU_FRACTION, GPU_FRACTION_DEVICES, GPU_MEMORY, GPU_RESOURCE
+from muster.model.pods import Amounts
 
 # As KAI's webhook takes them, and short: a text like 1e30000000 takes minutes to become a number.
 _NUMBER: Final = re.compile(r"(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][+-]?\d{1,2})?", re.ASCII)
@@ -22,6 +28,51 @@ class Share:
     @property
     def gpus(self) -> Fraction:
         return self.part * self.devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedGpus:
+    """`count` times so many GPUs and what goes with them, for some of the pods each time."""
+
+    count: int
+    amounts: Amounts
+
+
+def shared_gpus(share: Share, pods: Sequence[tuple[int, Amounts]], node: Amounts) -> SharedGpus:
+    """Where these pods go: so many on the same GPUs as their parts and a node allow, whichever they are.
+    `pods`: how many of each size; `node`: what is known of one node.
+    """
+    total = sum(count for count, _ in pods)
+    names = sorted({name for _, amounts in pods for name in amounts} - {GPU_RESOURCE})
+    largest = {
+        name: sorted(((amounts.get(name, Fraction(0)), count) for count, amounts in pods), reverse=True)
+        for name in names
+    }
+    bounds = (_held(largest[name], node[name]) for name in names if name in node)
+    each = max(1, min(total, int(1 / share.part), *bounds))
+    amounts = {name: _sum(largest[name], each) for name in names}
+    return SharedGpus(count=ceil(total / each), amounts={**amounts, GPU_RESOURCE: Fraction(share.devices)})
+
+
+def _held(sizes: Sequence[tuple[Fraction, int]], room: Fraction) -> int:
+    """How many fit, the largest first: that many fit whichever they are."""
+    held = 0
+    for size, count in sizes:
+        fitting = min(count, int(room // size)) if size else count
+        held += fitting
+        room -= fitting * size
+        if fitting < count:
+            break
+    return held
+
+
+def _sum(sizes: Sequence[tuple[Fraction, int]], most: int) -> Fraction:
+    """Of the largest."""
+    total = Fraction(0)
+    for size, count in sizes:
+        total += size * min(count, most)
+        most -= min(count, most)
+    return total
 
 
 def read_share(notes: Mapping[str, str], gpu_memory: int) -> Share | None:

@@ -1,11 +1,11 @@
 """Indexes of the caches of nodes and pods that both schedulers use."""
 
 from muster.controller.gangs.identity import promised_by, request_of_template
-from muster.controller.gangs.objects import Node, Pod, PodTemplate
+from muster.controller.gangs.objects import Node, Pod, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import held_as, held_for, is_asked_by_pods
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
-from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
+from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
 
 BY_OWNER = "owner"
 """Whom a request, template or placeholder was made for."""
@@ -25,6 +25,11 @@ def pool_of(node: Node) -> list[str]:
 
 def lease_of(node: Node) -> str:
     return node.metadata.labels.get(GKE_LEASE_LABEL, "")
+
+
+def lease_given(request: ProvisioningRequest) -> list[str]:
+    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
+    return [lease] if lease else []
 
 
 def held_of(node: Node) -> list[str]:

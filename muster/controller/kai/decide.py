@@ -7,8 +7,8 @@ same decision. Each batch of gated pods either passes whole or holds no capacity
       -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
       -> every pod is annotated and ungated, the leader last
-    Where nodes are refused, late or more than the pool may have, and KAI would make room for all of the batch
-    (preemption.py), its requests go and it passes without nodes of its own.
+    Where nodes are refused, late or more than the pool may have, and other gangs have left room for all of
+    the batch or KAI would make it (preemption.py), its requests go and it passes without nodes of its own.
     A failure, a passed deadline or lost room on the way releases every request. A batch that has begun to
     pass is completed, unless its capacity is lost: then its pods without a node are deleted, and KubeRay
     creates them again, gated.

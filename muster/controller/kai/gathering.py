@@ -35,9 +35,6 @@ from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL
 
-PreemptionPosition = tuple[int, datetime, str]
-"""The order in which KAI makes room for gangs: the highest priority first, then the oldest."""
-
 
 class Gathering(TurnIndex):
     """`base_snapshot`: what is known of a cluster alone; `queue_demand`: what a pod takes of its queue."""
@@ -122,8 +119,9 @@ class Gathering(TurnIndex):
 
     # Preemption
 
-    def takers_before(self, key: Key, position: PreemptionPosition) -> Iterator[str]:
+    def takers_before(self, batch: BatchSnapshot) -> Iterator[str]:
         """The pools where KAI makes room for another gang, or is to do so before this one."""
+        key = batch.cluster.key
         for other in self._pods.store.index_values(RELEASED):
             if other != key:
                 yield from self._taken_by(other)
@@ -131,8 +129,27 @@ class Gathering(TurnIndex):
             if other != key and begun.preempts:
                 yield from begun.pools
         for other, waiting in self._to_preempt.items():
-            if other != key and preemption_position(waiting) < position:
+            if other != key and waiting.preemption_position < batch.preemption_position:
                 yield from waiting.pools
+
+    def is_first(self, batch: BatchSnapshot) -> bool:
+        """Whether no other gang that waits for nodes of its pools goes before it."""
+        others = (each for pool in batch.pools for each in self._awaiting(pool))
+        mine = batch.preemption_position
+        return not any(
+            each.preemption_position < mine and each.cluster.key != batch.cluster.key for each in others
+        )
+
+    def _awaiting(self, pool: str) -> Iterator[BatchSnapshot]:
+        """Gangs that wait for nodes of this pool."""
+        found = (each for batches in self.batches.values() for each in batches)
+        return (each for each in found if each.awaits_nodes and pool in each.pools)
+
+    def left(self, pool: str) -> None:
+        """Nodes of it may be idle from now on: reconcile the gang that may have them first."""
+        first = min(self._awaiting(pool), key=lambda each: each.preemption_position, default=None)
+        if first is not None:
+            self.enqueue(first.cluster.key)
 
     def _taken_by(self, key: Hashable) -> Iterator[str]:
         assert isinstance(key, Key)
@@ -303,11 +320,6 @@ class Gathering(TurnIndex):
         except ValueError:
             return
         yield from (batch for batch in batches if (batch.turn or batch.batch.ungated) and batch.is_readable)
-
-
-def preemption_position(batch: BatchSnapshot) -> PreemptionPosition:
-    since = batch.batch.leader.metadata.creation_timestamp or batch.now
-    return -batch.priority, since, batch.batch.attempt
 
 
 def _has_begun_to_pass(found: tuple[BatchSnapshot, object] | None) -> bool:

@@ -6,6 +6,7 @@ from muster.controller.gangs.indexes import (
     BY_CLOSED,
     BY_ENDING,
     BY_HELD,
+    BY_LEASE,
     BY_NODE,
     BY_OWNER,
     BY_POOL,
@@ -13,6 +14,7 @@ from muster.controller.gangs.indexes import (
     closed_in,
     ending_of,
     held_of,
+    lease_given,
     node_of,
     pool_of,
     request_of,
@@ -46,7 +48,7 @@ def queue_of_bound(pod: GatedPod) -> list[str]:
 
 Indexes = dict[str, IndexFunction[Any]]
 
-OF_REQUESTS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of}
+OF_REQUESTS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_LEASE: lease_given}
 OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_HELD: taint_of_set}
 OF_PLACEHOLDERS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of, BY_CLOSED: closed_in}

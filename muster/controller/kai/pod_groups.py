@@ -10,11 +10,10 @@ muster.controller.gangs'.
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
 from typing import Final
 
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
-from muster.controller.gangs.gpu_parts import Share, read_share
+from muster.controller.gangs.gpu_parts import Share, read_share, shared_gpus
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.uncopied import Uncopied, uncopied
@@ -186,16 +185,15 @@ def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
 
 
 def _packed(group: Sequence[_Placed]) -> PodGroupDemand:
-    """Whole GPUs, each with room for the largest pods that may meet on it."""
+    """The GPUs that they share."""
     first = group[0]
     assert first.share is not None
-    each = min(len(group), int(1 / first.share.part))
-    amounts = _largest(group, each) | {GPU_RESOURCE: Fraction(first.share.devices)}
+    shared = shared_gpus(first.share, [(1, placed.needs.amounts) for placed in group], first.flavor.node)
     names = dict.fromkeys(group_of(placed.pod) for placed in group)
     demand = Demand(
         pod_set="+".join(names),
-        count=ceil(len(group) / each),
-        needs=replace(first.needs, amounts=amounts),
+        count=shared.count,
+        needs=replace(first.needs, amounts=shared.amounts),
         flavor=first.flavor,
         managed=True,
         # Pods that share a GPU share its node.
@@ -206,18 +204,6 @@ def _packed(group: Sequence[_Placed]) -> PodGroupDemand:
 
 def _all_uncopied(group: Sequence[_Placed]) -> tuple[Uncopied, ...]:
     return tuple(dict.fromkeys(each for placed in group for each in placed.uncopied))
-
-
-def _largest(group: Sequence[_Placed], count: int) -> dict[str, Fraction]:
-    """The sum of the `count` largest amounts of every resource."""
-    names = {name for placed in group for name in placed.needs.amounts}
-    return {
-        name: sum(
-            sorted((placed.needs.amounts.get(name, Fraction(0)) for placed in group), reverse=True)[:count],
-            Fraction(0),
-        )
-        for name in sorted(names)
-    }
 
 
 def _named(found: Sequence[PodGroupDemand]) -> tuple[PodGroupDemand, ...]:

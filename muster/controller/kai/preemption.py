@@ -1,13 +1,13 @@
 """What KAI may take from others to make room for a gang: the rule by which a gang passes without nodes of its
 own.
 
-As KAI 0.12 decides it: an action alone makes all of the room, and takes whole gangs. *Preempt* takes
-preemptible work of the same queue with a lower priority
+Nodes that other gangs have left come first. For the rest, as KAI 0.12 decides it: an action alone makes all
+of the room, and takes whole gangs. *Preempt* takes preemptible work of the same queue with a lower priority
 (Source: NVIDIA/KAI-Scheduler v0.12.0, pkg/scheduler/actions/preempt/preempt.go, read 2026-11-27). *Reclaim*
 takes preemptible work of queues over their quota for a gang that stays within the quota of its own
 (pkg/scheduler/plugins/proportion/reclaimable, read 2026-11-27). The rule asks for more than KAI does: fair
-shares beyond quotas, consolidation and room on nodes without victims are left out. Where it says yes, KAI
-starts the gang; where it says no, the gang stays behind its gate. Pure.
+shares beyond quotas, consolidation and other room on nodes without victims are left out. Where it says yes,
+KAI starts the gang; where it says no, the gang stays behind its gate. Pure.
 """
 
 import math
@@ -31,10 +31,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Taking(StrEnum):
-    """By which action KAI makes room."""
+    """By what KAI has room for it."""
 
-    PREEMPT = "lower-priority work of its queue"
-    RECLAIM = "work over quota in other queues"
+    NOTHING = "on nodes that another gang has left"
+    PREEMPT = "from lower-priority work of its queue"
+    RECLAIM = "from work over quota in other queues"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,8 @@ class Rivals:
     used: Mapping[str, Amounts] = field(default_factory=dict)
     in_use: Mapping[str, int] = field(default_factory=dict)
     """Nodes with pods, by pool."""
+    left: tuple[Node, ...] = ()
+    """Nodes that gangs have left: idle, and brought for no other gang."""
     takers: frozenset[str] = frozenset()
     """Pools where another gang takes room, or is to do so first."""
 
@@ -97,11 +100,12 @@ class Preemption:
 def preemption_of(claimant: Claimant, rivals: Rivals, ledger: Ledger, *, now: datetime) -> Preemption | None:
     """None where KAI would not make room for all of the gang, or might not. Raises ValueError."""
     for taking, parts in (
+        (Taking.NOTHING, ()),
         (Taking.PREEMPT, _lower(claimant, rivals.gangs, ledger, now)),
         (Taking.RECLAIM, _reclaimable(claimant, rivals.gangs, ledger, now)),
     ):
         victims = tuple(parts)
-        if victims and _has_quota(claimant, victims, ledger):
+        if (victims or rivals.left) and _has_quota(claimant, victims, ledger):
             hosts = _hosts(claimant, victims, rivals)
             if hosts is not None:
                 return Preemption(taking=taking, hosts=hosts)
@@ -188,12 +192,15 @@ def _has_quota(claimant: Claimant, victims: Sequence[Part], ledger: Ledger) -> b
 
 
 def _hosts(claimant: Claimant, victims: Sequence[Part], rivals: Rivals) -> tuple[str, ...] | None:
-    """The nodes of the victims, where all of the gang fits once they are gone; None where it does not."""
+    """The nodes of the victims, and those that were left, where all of the gang fits once the victims are
+    gone; None where it does not.
+    """
     if not claimant.pods:
         return ()
     pods = [pod for part in victims for pod in part.pods]
     names = dict.fromkeys(pod.spec.node_name for pod in pods)
-    nodes = [node for name in names if (node := rivals.nodes.get(name)) and HOSTNAME in node.metadata.labels]
+    found = (*(rivals.nodes[name] for name in names if name in rivals.nodes), *rivals.left)
+    nodes = [node for node in found if HOSTNAME in node.metadata.labels]
     placements = verify(claimant.pods, nodes=nodes, used=less(rivals.used, pods))
     if not all(placement.is_complete for placement in placements):
         return None

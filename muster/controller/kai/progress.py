@@ -46,8 +46,8 @@ def format_refusal(history: RetryHistory) -> str:
 
 
 def format_preempting(taking: str | None) -> str:
-    """Of a gang that passes for KAI to make room. `taking`: what from, where that was just decided."""
-    return f"{RELEASED}: KAI makes room for it" + (f", from {taking}" if taking else "")
+    """Of a gang that passes for KAI to make room. `taking`: how, where that was just decided."""
+    return f"{RELEASED}: KAI makes room for it" + (f", {taking}" if taking else "")
 
 
 def format_ungated(gang: Gang) -> str:

@@ -50,6 +50,9 @@ from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortf
 from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota
 from muster.model.quantities import read_count
 
+PreemptionPosition = tuple[int, datetime, str]
+"""The order in which KAI makes room for gangs: the highest priority first, then the oldest."""
+
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -326,6 +329,15 @@ class BatchSnapshot(Attempt):
             ledger.is_within_quota(demand, holder=holder, turn=self.turn) for demand in self.queue_demands
         )
 
+    @cached_property
+    def preemption_position(self) -> PreemptionPosition:
+        since = self.batch.leader.metadata.creation_timestamp or self.now
+        return -self.priority, since, self.batch.attempt
+
+    @property
+    def awaits_nodes(self) -> bool:
+        return self.is_in_turn_order and not self.is_provisioned
+
     @property
     def pools(self) -> frozenset[str]:
         return frozenset(spec.pool for spec in self.gang.request_specs)
@@ -337,7 +349,12 @@ class BatchSnapshot(Attempt):
         """
         around, policy = self.cluster_snapshot, self.policy
         queues = {demand.queue for demand in self.queue_demands}
-        if not around.rivals.gangs or policy is None or self.batch.unit or self.batch.refills:
+        if (
+            not (around.rivals.gangs or around.rivals.left)
+            or policy is None
+            or self.batch.unit
+            or self.batch.refills
+        ):
             return None
         if len(queues) != 1:
             return None

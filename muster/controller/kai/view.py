@@ -11,20 +11,32 @@ from datetime import datetime
 
 from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
 from muster.controller.gangs.ending import in_the_way, recheck_at
-from muster.controller.gangs.indexes import BY_ENDING, BY_NODE, BY_OWNER, BY_POOL, BY_REQUEST
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_LEASE,
+    BY_NODE,
+    BY_OWNER,
+    BY_POOL,
+    BY_REQUEST,
+    lease_given,
+    lease_of,
+)
 from muster.controller.gangs.objects import (
     Belonging,
     Node,
     Pod,
+    ProvisioningRequest,
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.split import split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
+from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
+from muster.controller.gangs.vacated_leases import can_be_taken
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
-from muster.controller.kai.gathering import Gathering, preemption_position
+from muster.controller.kai.gathering import Gathering
 from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED, ray_cluster_of
 from muster.controller.kai.labels import (
     CLUSTERS,
@@ -44,6 +56,7 @@ from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import POOL_LABEL
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -72,6 +85,9 @@ class View(GangView[RayCluster]):
             base_snapshot=self._base_snapshot,
             queue_demand=self._queue_demand,
         )
+
+        self.pods.store.listen(self._pod_changed)
+        self.requests.store.listen(self._request_changed)
 
     @property
     def owners(self) -> Owners:
@@ -113,6 +129,15 @@ class View(GangView[RayCluster]):
             for pod in self.pods.store.by_index(BY_NODE, name)
             for key in ray_cluster_of(pod)
         }
+
+    def _pod_changed(self, before: GatedPod | None, after: GatedPod | None) -> None:
+        node = self.nodes.get(Key("", before.spec.node_name)) if before and not after else None
+        if node and lease_of(node):
+            self.gathering.left(node.metadata.labels.get(POOL_LABEL, ""))
+
+    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if before and not after and lease_given(before):
+            self.gathering.left(before.metadata.annotations.get(POOL, ""))
 
     def asks_of(self, key: Key) -> list[Belonging]:
         """What stands for its requests: those, and the templates of its placeholders."""
@@ -169,17 +194,18 @@ class View(GangView[RayCluster]):
         queues = set() if is_lowest else own
         if batch.is_within_quota:
             queues |= {name for name in batch.cluster_snapshot.ledger.over_quota if name not in own}
-        gangs = tuple(self._takeable(queues, batch))
-        if not gangs:
+        gangs, left = tuple(self._takeable(queues, batch)), tuple(self._left(batch))
+        if not (gangs or left):
             return Rivals()
         names = {pod.spec.node_name for gang in gangs for part in gang.parts for pod in part.pods}
         nodes = {name: node for name in names if (node := self.nodes.get(Key("", name)))}
         return Rivals(
             gangs=gangs,
             nodes=nodes,
-            used=self.usage.of(nodes),
+            used=self.usage.of((*nodes, *(node.metadata.name for node in left))),
+            left=left,
             in_use={pool: self._in_use(pool) for pool in batch.pools},
-            takers=frozenset(self.gathering.takers_before(batch.cluster.key, preemption_position(batch))),
+            takers=frozenset(self.gathering.takers_before(batch)),
         )
 
     def _takeable(self, queues: Iterable[str], batch: BatchSnapshot) -> Iterator[RunningGang]:
@@ -202,12 +228,29 @@ class View(GangView[RayCluster]):
             with suppress(ValueError):  # KAI cannot group it, and so takes nothing of it.
                 yield running_gang(cluster, placed, policy, classes)
 
+    def _left(self, batch: BatchSnapshot) -> Iterator[Node]:
+        """Idle nodes of leases that no request has any more: the cloud gives them to none, and the gang that
+        is first in line may have them, once it has asked for some in vain.
+        """
+        if not (batch.turn or batch.history.retry_at):
+            return iter(())
+        pools = {spec.pool for spec in batch.gang.request_specs if can_be_taken(spec)}
+        nodes = [
+            node
+            for pool in sorted(pools)
+            for node in self.nodes.store.by_index(BY_POOL, pool)
+            if lease_of(node) and not self.requests.store.by_index(BY_LEASE, lease_of(node))
+            if not self._is_in_use(node)
+        ]
+        return iter(self.judged(nodes) if nodes and self.gathering.is_first(batch) else ())
+
     def _in_use(self, pool: str) -> int:
-        names = [node.metadata.name for node in self.nodes.store.by_index(BY_POOL, pool)]
-        return sum(
-            any("/" in name and amount for name, amount in used.items())
-            for used in self.usage.of(names).values()
-        )
+        return sum(map(self._is_in_use, self.nodes.store.by_index(BY_POOL, pool)))
+
+    def _is_in_use(self, node: Node) -> bool:
+        """Whether a pod on it has a device."""
+        used = self.usage.of([node.metadata.name]).get(node.metadata.name, {})
+        return any("/" in name and amount for name, amount in used.items())
 
     def _surroundings(self, snapshot: ClusterSnapshot) -> Surroundings:
         """What is ending in its pools, once it has requested; nodes, once all of that is Provisioned."""

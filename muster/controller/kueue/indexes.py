@@ -19,6 +19,7 @@ from muster.controller.gangs.indexes import (
     closed_in,
     ending_of,
     held_of,
+    lease_given,
     lease_of,
     node_of,
     pool_of,
@@ -37,7 +38,7 @@ from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import cluster_of, replaced
 from muster.controller.runtime.store import IndexFunction
-from muster.model.names import GKE_LEASE_DETAIL, POD_WORKLOAD_ANNOTATION
+from muster.model.names import POD_WORKLOAD_ANNOTATION
 
 BY_REPLACED = "replaced"
 BY_CLUSTER = "cluster"
@@ -74,11 +75,6 @@ def minute_provisioned(request: ProvisioningRequest) -> list[str]:
     """The minute in which it was Provisioned, to find recent requests."""
     moment = request.status.since("Provisioned")
     return [minute(moment)] if moment else []
-
-
-def lease_given(request: ProvisioningRequest) -> list[str]:
-    lease = request.status.provisioning_class_details.get(GKE_LEASE_DETAIL, "")
-    return [lease] if lease else []
 
 
 def workload_of(pod: Pod) -> list[Key]:

@@ -169,7 +169,7 @@ class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
     any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
-    that puts each of them on a node of its own, if any.
+    that puts each of them on a node of its own, if any. `shares_gpus`: each asks for a part of GPUs.
     """
 
     name: str
@@ -181,6 +181,7 @@ class JobPodSet:
     notes: Mapping[str, str] = attribute(default_factory=lambda: MappingProxyType({}))
     uncopied: tuple[Uncopied, ...] = ()
     apart: str = ""
+    shares_gpus: bool = False
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from muster.controller.gangs.gpu_parts import read_share
+from muster.controller.gangs.gpu_parts import read_share, shared_gpus
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
     fewest_nodes,
@@ -55,7 +55,7 @@ class Pools:
 
     def large_enough(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
         """Those of which a node holds one of its pods."""
-        return [flavor for flavor in self.suited(pod_set) if not too_large(pod_set.amounts, flavor)]
+        return [flavor for flavor in self.suited(pod_set) if not too_large_on(flavor, pod_set)]
 
     @property
     def described(self) -> str:
@@ -177,12 +177,29 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
         raise ValueError(f"it asks for {names.GPU_RESOURCE} beside a part of a GPU, which KAI refuses")
     if share.part == 1 and names.GPU_FRACTION in pod_set.notes:
         raise ValueError(f"{names.GPU_FRACTION} asks for a whole GPU; a part lies between 0 and 1")
-    return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus})
+    return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus}, shares_gpus=True)
+
+
+def on_nodes(pod_set: JobPodSet, flavor: FlavorPolicy) -> JobPodSet:
+    """What takes room on nodes of a pool: its pods, or the GPUs that they share."""
+    share = read_share(pod_set.notes, flavor.gpu_memory) if pod_set.shares_gpus else None
+    if share is None:
+        return pod_set
+    shared = shared_gpus(share, [(pod_set.count, pod_set.amounts)], flavor.node)
+    # Pods that share a GPU share its node.
+    uncopied = tuple(replace(each, on_one_node=False) for each in pod_set.uncopied)
+    return replace(pod_set, count=shared.count, amounts=shared.amounts, uncopied=uncopied)
+
+
+def too_large_on(flavor: FlavorPolicy, pod_set: JobPodSet) -> Amounts:
+    """What one of its pods asks for above what any node of the pool has."""
+    return too_large(on_nodes(pod_set, flavor).amounts, flavor)
 
 
 def nodes_for(pod_set: JobPodSet, flavor: FlavorPolicy) -> int:
     """The fewest nodes of a pool that hold its pods."""
-    fewest = nodes_needed(pod_set.count, pod_set.amounts, flavor)
+    placed = on_nodes(pod_set, flavor)
+    fewest = nodes_needed(placed.count, placed.amounts, flavor)
     return max(fewest, pod_set.count) if pod_set.apart else fewest
 
 
@@ -220,8 +237,9 @@ def lacks_copies(pod_set: JobPodSet, flavor: FlavorPolicy) -> Sequence[str]:
     """
     if not flavor.by_placeholders:
         return ()
-    is_alone = any(2 * pod_set.amounts.get(name, 0) > size for name, size in flavor.node.items())
-    return [each.field for each in pod_set.uncopied if not (each.on_one_node and is_alone)]
+    placed = on_nodes(pod_set, flavor)
+    is_alone = any(2 * placed.amounts.get(name, 0) > size for name, size in flavor.node.items())
+    return [each.field for each in placed.uncopied if not (each.on_one_node and is_alone)]
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
@@ -233,13 +251,13 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
     pinned: dict[str, list[tuple[int, Amounts]]] = {}
     listed = [(each, pools.large_enough(each)) for each in job_pod_sets if each.count]
     placed = [(each, large) for each, large in listed if large and all(one.by_placeholders for one in large)]
-    if (count := sum(each.count for each, _ in placed)) > MOST_PLACEHOLDERS:
+    if (count := sum(on_nodes(each, large[0]).count for each, large in placed)) > MOST_PLACEHOLDERS:
         name = placed[0][0].name if len(placed) == 1 else "the gang"
         yield too_many_pods(name, count, [flavor for _, large in placed for flavor in large])
     for pod_set, large in listed:
         suited = pools.suited(pod_set)
         if suited and not large:
-            yield per_node(pod_set.name, pod_set.amounts, suited)
+            yield per_node(pod_set.name, on_nodes(pod_set, suited[0]).amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""
@@ -250,7 +268,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
             yield not_copied(pod_set.name, lacks_copies(pod_set, large[0]), large[0].name)
         elif len(large) == 1:
             only = large[0]
-            pinned.setdefault(only.name, []).append((pod_set.count, pod_set.amounts))
+            shared = on_nodes(pod_set, only)
+            pinned.setdefault(only.name, []).append((shared.count, shared.amounts))
             needed = fewest_nodes(pinned[only.name], only)
             if too_many_nodes(needed, only):
                 yield per_pool("the gang", needed, large)

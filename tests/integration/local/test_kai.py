@@ -1,16 +1,25 @@
 """`muster local demo --scheduler kai`: the real KAI, real kubelets and real Ray, from nothing to a gang."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from muster.local import kai
+from muster.local.cluster.local_cluster import existing
+from muster.model.names import POOL_LABEL
 from tests import built
-from tests.integration.local.test_lifecycle import CHECKOUT, muster_local, status
+from tests.integration.local.test_lifecycle import CHECKOUT, kubectl, muster_local, status
 from tests.integration.real_kai.programs import SWITCH
+from tests.integration.tenancy.samples import samples
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a local cluster needs root"),
@@ -106,6 +115,36 @@ def test_a_served_model_takes_its_gpu_from_training_and_gives_it_back(demo: list
     deleted = line_with(told, "delete rayservice model")
     assert sum("pod train-" in line and " starts on node " in line for line in told[deleted:]) == 3
     assert not [line for line in told[evicted:deleted] if "pod train-" in line and " starts on node " in line]
+
+
+def test_a_published_sample_runs_with_another_image_and_a_pool_for_its_head(
+    demo: list[str], tmp_path: Path
+) -> None:
+    """KubeRay's with halves of a GPU, which Ray's guide to KAI applies; its queues are the stack's. A head
+    without a pool may go to the system node, which has no image of Ray in a local cluster.
+    """
+    file = "ray-cluster.kai-gpu-sharing.yaml"
+    bodies = [each.body for each in samples("kuberay") if each.file == file]
+    if not bodies:
+        pytest.skip("KubeRay's samples come with its Go module")
+    (body,) = (deepcopy(each) for each in bodies if each["kind"] == "RayCluster")
+    body["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelector"] = {POOL_LABEL: "cpu"}
+    found = existing(NAME)
+    assert found is not None
+    cluster = found[0]
+    image = json.loads(cluster.artifacts.read_text(encoding="utf-8"))["images"]["ray"]
+    manifest, name = tmp_path / "sample.json", f"raycluster/{body['metadata']['name']}"
+    manifest.write_text(re.sub(r"rayproject/ray:[\d.]+", image, json.dumps(body)), encoding="utf-8")
+    in_team = partial(kubectl, cluster, "--namespace=team-a")
+    in_team("apply", f"--filename={manifest}")
+    try:
+        eventually(
+            f"{name} is ready",
+            lambda: in_team("get", name, "-o", "jsonpath={.status.state}") == "ready",
+            told=lambda: in_team("get", "pods", "-o", "yaml"),
+        )
+    finally:
+        in_team("delete", name)
 
 
 def lines_of(verb: str, *words: str) -> list[str]:

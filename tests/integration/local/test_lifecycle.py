@@ -127,14 +127,14 @@ def test_a_gpu_node_joins_when_bought_and_leaves_when_released(cluster: LocalClu
     assert not cluster.node_run("l4-0").exists()
     assert not cluster.node_state("l4-0").exists()
     assert [line for line in processes_of(cluster) if "l4-0" in line] == []
-    _kubectl(cluster, "delete", "node", "l4-0")
+    kubectl(cluster, "delete", "node", "l4-0")
 
 
 def test_a_killed_api_server_comes_back_with_everything_in_it(cluster: LocalCluster) -> None:
-    _kubectl(cluster, "create", "namespace", "kept")
+    kubectl(cluster, "create", "namespace", "kept")
     control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGKILL))
     eventually("the cluster is healthy", lambda: healthy(cluster.name))
-    assert "kept" in _kubectl(cluster, "get", "namespaces", "-o", "name")
+    assert "kept" in kubectl(cluster, "get", "namespaces", "-o", "name")
     assert status(cluster.name)["units"]["kube-apiserver"]["restarts"] >= 1
 
 
@@ -158,8 +158,8 @@ def test_a_second_local_cluster_stands_beside_the_first_and_leaves_alone(cluster
         assert second.address != cluster.address
         assert healthy(cluster.name)
         assert healthy("it-two")
-        _kubectl(second, "create", "namespace", "only-there")
-        assert "only-there" not in _kubectl(cluster, "get", "namespaces", "-o", "name")
+        kubectl(second, "create", "namespace", "only-there")
+        assert "only-there" not in kubectl(cluster, "get", "namespaces", "-o", "name")
     finally:
         muster_local("it-two", "down")
     assert traces() == alone
@@ -191,10 +191,10 @@ def test_down_leaves_nothing(cluster: LocalCluster, before: dict[str, object]) -
 
 
 def _gpus(cluster: LocalCluster, node: str) -> str:
-    return _kubectl(cluster, "get", "node", node, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
+    return kubectl(cluster, "get", "node", node, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
 
 
-def _kubectl(cluster: LocalCluster, *arguments: str) -> str:
+def kubectl(cluster: LocalCluster, *arguments: str) -> str:
     program = json.loads(cluster.artifacts.read_text())["programs"]["kubectl"]
     return _output(program, f"--kubeconfig={cluster.kubeconfig}", *arguments)
 

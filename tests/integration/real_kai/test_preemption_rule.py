@@ -150,7 +150,9 @@ def _allowed(drawn: Drawn) -> Preemption | None:
     }
     nodes = {each["metadata"]["name"]: msgspec.convert(each, ApiNode) for each in drawn.nodes}
     pods = [pod for gang in running for part in gang.parts for pod in part.pods]
-    rivals = Rivals(gangs=tuple(running), nodes=nodes, used=used_by(pods))
+    used = used_by(pods)
+    left = tuple(node for name, node in nodes.items() if name not in used)
+    rivals = Rivals(gangs=tuple(running), nodes=nodes, used=used, left=left)
     waiting, first = drawn.claimant, drawn.claimant.pods[0]
     amounts = {name: Fraction(amount) for name, amount in first.requests.items()}
     needs = PodNeeds(amounts=amounts | {"cpu": Fraction(1)}, node_selector={}, tolerations=())

@@ -15,7 +15,14 @@ import msgspec
 import pytest
 
 from muster.controller.gangs import setup as gangs_setup
-from muster.controller.gangs.objects import GANG_POLICY, PROVISIONING_REQUEST
+from muster.controller.gangs.objects import (
+    GANG_POLICY,
+    NODE,
+    PROVISIONING_REQUEST,
+    ProvisioningRequest,
+    ProvisioningRequestStatus,
+)
+from muster.controller.gangs.templates import POOL
 from muster.controller.kai import setup as kai_setup
 from muster.controller.kai.labels import STATUS, is_gated
 from muster.controller.kai.objects import (
@@ -29,15 +36,15 @@ from muster.controller.kai.objects import (
     QueueStatus,
     WholePod,
 )
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.health import Health
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy, to_manifest
-from muster.model.names import GPU_RESOURCE
-from tests.unit.gangs.paper import with_condition
+from muster.model.names import GKE_LEASE_DETAIL, GPU_RESOURCE
+from tests.unit.gangs.paper import node, with_condition
 from tests.unit.gangs.slow_api import SlowApi, moment
 from tests.unit.kai.kai_world import POLICY, PRIORITIES, World
 
@@ -154,6 +161,16 @@ class Fleet:
         container = {"resources": {"requests": {GPU_RESOURCE: str(gpus)}}}
         body = {"metadata": meta, "spec": {"nodeName": "elsewhere", "containers": [container]}}
         self._put(GATED_POD, msgspec.convert(body, GatedPod))
+
+    def leased(self, pool: str) -> list[tuple[Any, Key]]:
+        """A node with a pod, and the request that has brought it: the last two are returned."""
+        name, lease = "leased", "lease-1"
+        meta = ObjectMeta(name=name, namespace="ns", annotations={POOL: pool})
+        status = ProvisioningRequestStatus(provisioning_class_details={GKE_LEASE_DETAIL: lease})
+        self._put(NODE, node("elsewhere", pool, lease))
+        self.foreign(name, queue="")
+        self._put(PROVISIONING_REQUEST, ProvisioningRequest(metadata=meta, status=status))
+        return [(resource, Key("ns", name)) for resource in (GATED_POD, PROVISIONING_REQUEST)]
 
     def remove(self, resource: Any, key: Key) -> None:
         self.caches[resource].store.remove(self.caches[resource].get(key))

@@ -84,7 +84,9 @@ class PreemptingWorld(PlacedWorld):
         snapshot = super().snapshot(name)
         if not any(map(is_gated, snapshot.pods)):
             return snapshot
-        return dataclasses.replace(snapshot, rivals=view_of(self).rivals(snapshot))
+        view = view_of(self)
+        view.gathering.reconciling(snapshot.cluster.key, now=self.now)
+        return dataclasses.replace(snapshot, rivals=view.rivals(snapshot))
 
     def check_standing(self, pod: GatedPod, notes: Mapping[str, str]) -> None:
         """Nothing is asked for, nor comes, for a gang that KAI makes room for."""

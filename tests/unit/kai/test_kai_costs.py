@@ -149,5 +149,27 @@ def test_a_split_gang_follows_when_the_one_before_it_is_accepted_and_no_other_is
     virtual(scenario())
 
 
+def test_a_node_that_a_gang_leaves_brings_the_first_that_waits_for_it_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        fleet = Fleet(monkeypatch)
+        fleet.queue(queue("team-a", quota=100))
+        made = fleet.leased("l4")
+        for name, pool in (("other", "h100"), ("first", "l4"), ("second", "l4")):
+            fleet.submit(name, {"headgroup": Group(pool)}, queue="team-a")
+            await asyncio.sleep(1)
+        async with fleet.running():
+            fleet.accept()
+            await asyncio.sleep(1)
+            seen = _reconciled(fleet, monkeypatch)
+            for count, (resource, key) in enumerate(made, start=1):
+                fleet.remove(resource, key)
+                await asyncio.sleep(1)
+                assert [key.name for key in seen] == ["first"] * count
+
+    virtual(scenario())
+
+
 def _asked(fleet: Fleet) -> Counter[str]:
     return Counter(request.metadata.annotations[CLUSTER_NAME] for request in fleet.requests())

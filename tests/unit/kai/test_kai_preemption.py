@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from muster.controller.gangs.assembly import TURN_RECHECK
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
-from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.controller.kai.objects import GatedStatus
 from muster.model.gangpolicy import OverQuota
@@ -139,6 +138,67 @@ def test_a_gang_whose_pods_have_just_got_nodes_is_the_youngest() -> None:
     assert set(hosts) <= {pod.spec.node_name for pod in here.of("second")}
 
 
+def waiting_behind_build(**submitted: str) -> PreemptingWorld:
+    """Work that nothing evicts has all four nodes; these gangs of two wait longer than their bound."""
+    here = world(quota=16)
+    here.queues["dep"] = queue("dep", quota=16)
+    submit(here, "build", "h100", 4, "build")
+    run(here, 4)
+    for name, priority in submitted.items():
+        submit(here, name, "h100", 2, priority)
+    run(here, 6)
+    assert (here.running("build"), sum(map(here.running, submitted))) == (5, 0)
+    return here
+
+
+def leave(here: PreemptingWorld, name: str) -> None:
+    """The gang ends, and its nodes are idle until the cloud takes them away."""
+    here.end(name)
+    here.settle()
+    here.kai()
+
+
+def test_a_gang_whose_nodes_are_late_takes_those_that_another_has_just_left() -> None:
+    here = waiting_behind_build(inference="inference")
+    leave(here, "build")
+    assert here.running("inference") == 3
+    run(here, 20)
+    assert here.running("inference") == 3
+    assert here.most_nodes <= 4
+
+
+def test_nodes_that_were_left_go_to_the_gang_that_nobody_evicts() -> None:
+    here = waiting_behind_build(train="train", inference="inference")
+    leave(here, "build")
+    assert (here.running("train"), here.running("inference")) == (0, 3)
+
+
+def test_nodes_that_were_left_and_those_of_victims_make_room_together() -> None:
+    here = world(quota=16)
+    here.queues["dep"] = queue("dep", quota=16)
+    for name, priority in (("build", "build"), ("training", "train")):
+        submit(here, name, "h100", 2, priority)
+        run(here, 4)
+    submit(here, "inference", "h100", 4, "inference")
+    run(here, 4)
+    assert here.gated("inference") == 5
+    leave(here, "build")
+    assert (here.running("inference"), here.running("training")) == (5, 0)
+
+
+def test_nodes_that_come_for_another_gang_are_not_taken() -> None:
+    here = waiting_behind_build(first="build")
+    leave(here, "build")
+    here.end("first")
+    submit(here, "owner", "h100", 4, "train")
+    run(here, 1)
+    submit(here, "inference", "h100", 2, "inference")
+    here.schedules = False
+    run(here, 6)
+    assert here.gated("owner") == 0
+    assert here.gated("inference") == 3
+
+
 @POOLS
 def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None:
     here = training_runs(pool)
@@ -262,8 +322,5 @@ def test_the_gang_of_the_highest_priority_is_made_room_for_first_then_the_oldest
         snapshot = view.snapshot(here.clusters[name], now=here.now)
         (batches[name],) = snapshot.batch_snapshots
         view.gathering.decided(snapshot, Decision(to_preempt=batches[name]))
-    before = {
-        name: set(view.gathering.takers_before(each.cluster.key, preemption_position(each)))
-        for name, each in batches.items()
-    }
+    before = {name: set(view.gathering.takers_before(each)) for name, each in batches.items()}
     assert before == {"high": set(), "young": {"l4"}, "low": {"l4"}}
