@@ -12,8 +12,8 @@ from typing import Final
 
 from muster.check.manifests import Json
 from muster.controller.kueue.default_queue import mapping
+from muster.model.names import LABEL_VALUE, QUALIFIED_NAME
 from muster.model.work import GROUPED, value_at
-from muster.validation.kueue.flavors import LABEL_VALUE, QUALIFIED_NAME
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # pkg/apis/batch/validation/validation.go

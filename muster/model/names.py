@@ -4,6 +4,7 @@ Contains every name that two of our programs, or one of them and a cluster, have
 a user chooses (pools, teams, departments, priorities) are in the stack file.
 """
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -16,6 +17,13 @@ PRODUCTION: Final = ("prod", "*-prod")
 def is_production(stack_name: str) -> bool:
     return any(fnmatchcase(stack_name, pattern) for pattern in PRODUCTION)
 
+
+# What labels may be called and say in Kubernetes: an optional DNS prefix and a name
+# (apimachinery/pkg/util/validation).
+QUALIFIED_NAME: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z"
+)
+LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 
 # Our own API group. GangPolicy is cluster-scoped: one policy bounds every team alike.
 GROUP: Final = "muster.dev"

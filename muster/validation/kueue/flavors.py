@@ -5,7 +5,6 @@ Before them the names of Kueue's objects: that Kubernetes takes them, and that n
 one.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -22,6 +21,7 @@ from muster.model.kueue import (
     Topology,
 )
 from muster.model.kueue.tree import TreeBuilder
+from muster.model.names import LABEL_VALUE, QUALIFIED_NAME
 from muster.model.node_labels import MOST_FLAVOR_LABELS, cloud_labels
 from muster.model.pools import Capacity, Pool
 from muster.model.queues import Department, Team
@@ -148,11 +148,6 @@ def _same_place(stack: Stack) -> Iterator[Violation]:
 MOST_LABELS: Final = MOST_FLAVOR_LABELS
 MOST_LEVELS: Final = 16
 _HOSTNAME: Final = "kubernetes.io/hostname"
-# A qualified name: an optional DNS prefix, and a name (apimachinery/pkg/util/validation).
-QUALIFIED_NAME: Final = re.compile(
-    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z"
-)
-LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 
 
 def flavor_rules(stack: Stack) -> list[Violation]:

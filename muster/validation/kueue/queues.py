@@ -27,6 +27,7 @@ from muster.model.kueue import (
     replaces_pools,
 )
 from muster.model.kueue.tree import Node, TreeBuilder, in_pool_unit, other_resources, to_tree
+from muster.model.names import QUALIFIED_NAME
 from muster.model.pools import Pool
 from muster.model.programs import Program
 from muster.model.quantities import Millicores, format_cpu
@@ -35,7 +36,7 @@ from muster.model.quotas import NOTHING, Resources, borrowing, resources
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.cluster import strategy
-from muster.validation.kueue.flavors import QUALIFIED_NAME, cohort_path, queue_path
+from muster.validation.kueue.flavors import cohort_path, queue_path
 from muster.validation.paths import department_path, explicit_keys, team_path
 
 _Chain = tuple[Department, ...]
