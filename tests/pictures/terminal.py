@@ -24,6 +24,7 @@ _PHONE_COLUMNS: Final = 38
 _GANG: Final = "A gang waits, gets all its nodes, runs and finishes"
 STORIES: Final[Mapping[str, str]] = {
     "broken": "A gang with three healthy nodes and a broken one gets another, and the bill has its cost",
+    "gang": "Five pods wait while the cloud has half of their nodes, and start together",
     "inference": "A served model takes its GPU from a training gang, answers, and training comes back",
     "priorities": "Each priority takes the GPU of the one below, and none that of build",
     "reclaim": "A department takes back two GPUs, which a whole gang of the other leaves",
