@@ -1,13 +1,14 @@
 """What the API server refuses of an object by code, whatever its definition allows: names and labels,
-selectors, and two items of one name in a list that is a map.
+selectors, words and negative numbers, and two items of one name in a list that is a map.
 
 Source: https://github.com/kubernetes/kubernetes at v1.37.2, apimachinery/pkg/api/validation/objectmeta.go and
-pkg/apis/apps/validation/validation.go, read 2026-11-29
+pkg/apis/{apps,batch,core}/validation/validation.go, read 2026-11-29
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from muster.check.manifests import Json
@@ -18,6 +19,27 @@ from muster.model.work import GROUPED, value_at
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # pkg/apis/batch/validation/validation.go
 _LONGEST_CRON_JOB: Final = 52
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "completionMode": ("Indexed", "NonIndexed"),
+        "concurrencyPolicy": ("Allow", "Forbid", "Replace"),
+        "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+        "podManagementPolicy": ("OrderedReady", "Parallel"),
+        "podReplacementPolicy": ("Failed", "TerminatingOrFailed"),
+        "terminationMessagePolicy": ("FallbackToLogsOnError", "File"),
+    }
+)
+# Other kinds have words of their own by these names.
+_WORDS_OF_PODS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "dnsPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+        "restartPolicy": ("Always", "Never", "OnFailure"),
+    }
+)
+_NOT_NEGATIVE: Final = (
+    *("activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completions", "maxFailedIndexes"),
+    *("minReadySeconds", "parallelism", "replicas", "ttlSecondsAfterFinished"),
+)
 
 
 def validity_faults(body: Json) -> Iterator[str]:
@@ -41,3 +63,21 @@ def validity_faults(body: Json) -> Iterator[str]:
         names = Counter(value_at(each, path.field) for each in value_at(body, path.groups) if path.field)
         for each in (each for each, count in names.items() if count > 1):
             yield f"{path.groups} has several of {path.field} {each}; give each a {path.field} of its own"
+    yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
+
+
+def _field_faults(value: object, path: str, *, is_ray: bool) -> Iterator[str]:
+    """Words and numbers at any depth. `is_ray`: KubeRay's own rules judge the numbers."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _field_faults(each, f"{path}[{index}]", is_ray=is_ray)
+    if not isinstance(value, Mapping):
+        return
+    words = {**_WORDS, **(_WORDS_OF_PODS if isinstance(value.get("containers"), list) else {})}
+    for key, each in value.items():
+        if isinstance(each, str) and key in words and each not in words[key]:
+            yield f"{path}.{key} is {each!r}; write {' or '.join(words[key])}"
+        elif isinstance(each, int) and each < 0 and key in _NOT_NEGATIVE and not is_ray:
+            yield f"{path}.{key} is {each}; write 0 or more"
+        else:
+            yield from _field_faults(each, f"{path}.{key}", is_ray=is_ray)

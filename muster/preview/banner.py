@@ -21,7 +21,7 @@ from muster.preview.compare.diff import Changes, StackDiff
 from muster.preview.compare.kai import KaiDiff, KaiRules, QueueChange, format_move, moves_beside_pools
 from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.preemption import PreemptionChange
-from muster.preview.compare.quota import QuotaChange
+from muster.preview.compare.quota import FlavorMove, QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
 from muster.preview.figures import format_amount, format_unit
 from muster.preview.plan import GRAVE
@@ -126,13 +126,20 @@ def _losses(changes: Changes, kai: KaiDiff | None) -> list[Text]:
     """Removed teams first, then by the number of GPUs, then CPUs."""
     found = _moves_of_kai(changes, kai)
     lost = {name: move for name, move in found.items() if move.difference < 0}
-    return _moves(changes, lambda change: change.loss, lost, gone_from=changes.after, word="removed")
+    of_pools = _moves(changes, lambda change: change.loss, lost, gone_from=changes.after, word="removed")
+    return of_pools + [_beside_pools(each) for each in changes.beside_pools if each.is_loss]
 
 
 def _gains(changes: Changes, kai: KaiDiff | None) -> list[Text]:
     found = _moves_of_kai(changes, kai)
     gained = {name: move for name, move in found.items() if move.difference > 0}
-    return _moves(changes, lambda change: change.gain, gained, gone_from=changes.before, word="new")
+    of_pools = _moves(changes, lambda change: change.gain, gained, gone_from=changes.before, word="new")
+    return of_pools + [_beside_pools(each) for each in changes.beside_pools if not each.is_loss]
+
+
+def _beside_pools(move: FlavorMove) -> Text:
+    team, resource, flavor = map(UntrustedText, (move.team, move.resource, move.flavor))
+    return (team, " ", resource, f" {move.amounts} of flavor ", flavor)
 
 
 def _moves_of_kai(changes: Changes, kai: KaiDiff | None) -> dict[str, QueueChange]:

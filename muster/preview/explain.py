@@ -244,7 +244,12 @@ def _summary(diff: StackDiff, view: TeamView) -> Iterator[Text]:
     if is_removed:
         yield (UntrustedText(view.name), " is not in head.")
     moved = [each.change for each in view.pools if each.change.loss or each.change.gain]
-    if not (moved or is_removed):
+    beside = [each for each in diff.changes.beside_pools if each.team == view.queue] if diff.changes else []
+    for each in beside:
+        verb = "loses" if each.is_loss else "gains"
+        name, resource, flavor = map(UntrustedText, (view.name, each.resource, each.flavor))
+        yield (name, f" {verb} quota of ", resource, " of flavor ", flavor, f": {each.amounts}.")
+    if not (moved or beside or is_removed):
         yield ("The quota of ", UntrustedText(view.name), " does not change.")
     for change in moved:
         sides = (change.before, change.after)

@@ -82,6 +82,10 @@ def _losses(diff: StackDiff) -> Iterator[str]:
         if change.is_team and lost and change.name not in removed:
             amount = f"{format_amount(change.pool, lost)} {format_unit(change.pool)}"
             yield f"team {change.name} loses {amount} of quota in pool {change.pool.name}."
+    for each in diff.changes.beside_pools:
+        if each.is_loss:
+            named = f"{each.resource} of flavor {each.flavor}, which no pool has"
+            yield f"team {each.team} loses quota of {named}: {each.amounts}."
     of_pools = {change.name for change in diff.changes.quotas if change.loss}
     for move in moves_beside_pools(diff.kai, {*of_pools, *removed}):
         if move.difference < 0:

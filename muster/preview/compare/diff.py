@@ -42,7 +42,14 @@ from muster.preview.compare.preemption import (
     rules_of,
 )
 from muster.preview.compare.preemption_rules import Rules
-from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
+from muster.preview.compare.quota import (
+    FlavorMove,
+    PoolSum,
+    QuotaChange,
+    moves_beside_flavors,
+    pool_sums,
+    quota_changes,
+)
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.compare.settings import (
     LostNamespace,
@@ -100,6 +107,11 @@ class Changes:
         """The release channel of GKE that head moves the cluster to."""
         found = (each for each in self.settings if each.path == ("cluster", "release channel"))
         return next((each for each in found if each.after not in (None, ReleaseChannel.NONE)), None)
+
+    @property
+    def beside_pools(self) -> tuple[FlavorMove, ...]:
+        """The guaranteed quotas that change in flavors without a pool."""
+        return tuple(moves_beside_flavors(self.before, self.after))
 
     def borrowing(self) -> Iterator[tuple[QuotaChange, int, int]]:
         """Teams whose borrowing of a pool became possible or impossible, with the most they could borrow."""

@@ -3,12 +3,13 @@
 Responsible for which differences count as a change: a difference that only comes from rounding does not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from muster.model.kueue.tree import Holding, Node, Reach, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
-from muster.model.quantities import MIB
+from muster.model.quantities import MIB, Quantity
 from muster.model.quotas import NOTHING, Resources
 
 
@@ -89,6 +90,48 @@ class PoolSum:
     name: str
     before: Resources
     after: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorMove:
+    """What a team is guaranteed of one resource in a flavor that no pool has, where it changes."""
+
+    team: str
+    flavor: str
+    resource: str
+    before: Quantity
+    after: Quantity
+
+    @property
+    def is_loss(self) -> bool:
+        return self.after.value < self.before.value
+
+    @property
+    def amounts(self) -> str:
+        return f"{self.before} to {self.after}"
+
+
+def moves_beside_flavors(before: Tree, after: Tree) -> Iterator[FlavorMove]:
+    """Quotas that only `resourceGroups` name, of teams that both sides have: a stack that was adopted without
+    its nodes has no pools.
+    """
+    of_pools = {pool.flavor for tree in (before, after) for pool in tree.pools.values()}
+    for name in sorted(before.team_names & after.team_names & before.nodes.keys() & after.nodes.keys()):
+        old, new = (_nominal(tree.nodes[name], besides=of_pools) for tree in (before, after))
+        for flavor, resource in sorted(old.keys() | new.keys()):
+            sides = (each.get((flavor, resource), Quantity(Fraction())) for each in (old, new))
+            move = FlavorMove(name, flavor, resource, *sides)
+            if move.before.value != move.after.value:
+                yield move
+
+
+def _nominal(node: Node, *, besides: Container[str]) -> dict[tuple[str, str], Quantity]:
+    return {
+        (flavor.name, quota.name): quota.nominal
+        for flavor in node.flavors
+        if flavor.name not in besides
+        for quota in flavor.resources
+    }
 
 
 def quota_changes(before: Tree, after: Tree) -> tuple[QuotaChange, ...]:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from muster.model.definitions import Spec
+from muster.model.quantities import Quantity
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
@@ -132,7 +133,7 @@ def _place(owner: Owner, holder: Department | Team, *, within: str) -> dict[Path
 
 
 def _fields(path: Path, value: object, *, without: tuple[str, ...] = ()) -> Iterator[tuple[Path, str]]:
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, Quantity):
         for field in fields(value):
             if field.name not in without:
                 item = getattr(value, field.name)
@@ -151,7 +152,7 @@ def _format_value(value: object) -> str:
     if isinstance(value, frozenset):
         # In a stable order: two runs write the same report.
         return ", ".join(sorted(_format_value(item) for item in value))
-    if is_dataclass(value) or isinstance(value, Mapping):
+    if not isinstance(value, Quantity) and (is_dataclass(value) or isinstance(value, Mapping)):
         return " ".join(text for _, text in _fields((None,), value))
     return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"
 

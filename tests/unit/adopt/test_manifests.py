@@ -226,6 +226,27 @@ def test_a_gain_is_no_more_than_a_pool_has_of_which_nothing_is_known(
     assert "with more guaranteed than there is" not in capsys.readouterr().out
 
 
+def test_a_stack_adopted_without_nodes_has_its_losses_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no pools: its quotas stand in `resourceGroups` alone."""
+    stacks = []
+    flavor = {"apiVersion": _queue()["apiVersion"], "kind": "ResourceFlavor", "metadata": {"name": "h100"}}
+    for gpus in (8, 6):
+        folder = _write(tmp_path / str(gpus), [flavor, _with_gpus(_queue(), gpus)])
+        stacks.append(tmp_path / f"Pulumi.lab{gpus}.yaml")
+        adopt = ["adopt", "--manifests", str(folder), "--context", "prod", "--out", str(stacks[-1])]
+        assert main(adopt) == 0
+    arguments = ["diff", f"lab={stacks[1]}", "--base", f"lab={stacks[0]}"]
+    capsys.readouterr()
+    assert main([*arguments, "--fail-on", "loss"]) == 1
+    shown = capsys.readouterr()
+    assert "`vision` `nvidia.com/gpu` 8 to 6 of flavor `h100`" in shown.out
+    assert "team vision loses quota of nvidia.com/gpu of flavor h100" in shown.err
+    assert main([*arguments, "--explain", "vision"]) == 0
+    assert "`vision` loses quota of `nvidia.com/gpu`" in capsys.readouterr().out
+
+
 def test_a_key_that_is_there_twice_is_refused_by_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
