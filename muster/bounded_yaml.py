@@ -57,14 +57,16 @@ class Loader(Composer, SafeConstructor, Resolver):
         return node
 
 
-def load_all(text: str, *, by: type[Loader] = Loader) -> Iterator[object]:
-    """The documents of a text. Raises yaml.YAMLError, also where a mapping has a key twice, or RecursionError
-    where it nests too deeply.
+def load_all(text: str, *, by: type[Loader] = Loader, is_strict: bool = False) -> Iterator[object]:
+    """The documents of a text. Raises yaml.YAMLError, or RecursionError where it nests too deeply.
+    `is_strict`: also where a mapping has a key twice.
     """
-    return (document for _, document in load_with_lines(text, by=by))
+    return (document for _, document in load_with_lines(text, by=by, is_strict=is_strict))
 
 
-def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[int, object]]:
+def load_with_lines(
+    text: str, *, by: type[Loader] = Loader, is_strict: bool = False
+) -> Iterator[tuple[int, object]]:
     """The documents of a text, each with the line on which it begins, from 1. Raises as `load_all` does."""
     done = 0
     if by is Loader:
@@ -80,7 +82,8 @@ def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[i
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
-                _check_keys(node)
+                if is_strict:
+                    _check_keys(node)
                 if not done:
                     yield node.start_mark.line + 1, loader.construct_document(node)
                 done = max(0, done - 1)

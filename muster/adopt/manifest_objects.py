@@ -242,7 +242,7 @@ def _objects(texts: tuple[Text, ...]) -> Iterator[tuple[str, Manifest]]:
 
 def _documents(written: Text) -> Iterator[tuple[int, object]]:
     try:
-        yield from load_with_lines(written.text)
+        yield from load_with_lines(written.text, is_strict=True)
     except yaml.YAMLError as error:
         line, message, fix = explain(error, written.text)
         raise MusterError(

@@ -94,7 +94,9 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     object.
     """
     try:
-        documents = [plain(each) for each in load_all(text, by=KubectlLoader) if each is not None]
+        documents = [
+            plain(each) for each in load_all(text, by=KubectlLoader, is_strict=True) if each is not None
+        ]
     except RecursionError:
         raise MusterError(f"{source}: nests too deeply.", fix="name a file with a job.") from None
     except yaml.YAMLError as error:

@@ -20,8 +20,8 @@ which `make matrix` writes; do not edit it. -->
 
 `make matrix` builds other minor versions of Kubernetes from their modules (`MUSTER_KUBERNETES=1.36 muster
 local build --only kube-apiserver`) and runs the suites against their API server: on the version of the local
-cluster all of each, on the others what `make test` runs. Refused means that `muster validate` does not accept
-it. No version was tested on GKE or EKS.
+cluster all of each, on the others what `make test` runs. Rendered only means that nothing was run on this
+version. Refused means that `muster validate` does not accept it. No version was tested on GKE or EKS.
 
 - tenancy: what a team's members may do, by the policies on a real API server
 - gangs: the controller with the real Kueue

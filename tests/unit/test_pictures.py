@@ -55,7 +55,7 @@ def test_the_table_of_borrowing_is_what_the_model_computes() -> None:
 
 def test_the_evictions_of_borrowing_are_those_that_the_model_allows() -> None:
     rules = KueueRules.of(to_tree(quota.stack()))
-    teams = sorted(rules.teams)
+    teams = sorted(rules.profiles)
     across = {
         one: {two for two in teams if two != one and quota.POOL in rules.rights(one, two)} for one in teams
     }

@@ -277,7 +277,7 @@ def _of_runtime(path: str) -> str:
 
 def _literal(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"'{key}': dyn({_literal(each)})" for key, each in value.items()) + "}"
+        return "{" + ",\n  ".join(f"'{key}': dyn({_literal(each)})" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(f"dyn({_literal(each)})" for each in value) + "]"
     text = str(value)
