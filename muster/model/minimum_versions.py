@@ -229,8 +229,8 @@ class MinimumVersion:
 MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
     {
         "kubernetes": MinimumVersion(
-            Version(1, 32),
-            "EKS ended its extended support of 1.31 on 2026-11-26, and Muster's suites run on nothing older",
+            Version(1, 34),
+            "EKS ended its standard support of 1.33 on 2026-07-29, and Muster's suites run on nothing older",
             "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
             date(2026, 11, 23),
         ),

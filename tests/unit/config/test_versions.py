@@ -71,9 +71,9 @@ def test_kubernetes_is_the_version_of_the_cluster_said_once() -> None:
     twice = mistakes(versions={"kubernetes": "1.35"}, cluster=eks(version="1.35"))
     assert "remove one of them" in twice["muster:versions.kubernetes"]
     old = mistakes(versions={"kubernetes": "1.28"}, cluster=eks(version=None))
-    assert "below 1.32" in old["muster:versions.kubernetes"]
+    assert "below 1.34" in old["muster:versions.kubernetes"]
     written = mistakes(cluster=eks(version="1.28"))
-    assert "below 1.32" in written["muster:cluster.version"]
+    assert "below 1.34" in written["muster:cluster.version"]
 
 
 @pytest.mark.parametrize("provider", [Provider.EKS, Provider.GKE])
@@ -81,7 +81,7 @@ def test_a_kubernetes_that_muster_was_not_compared_with_is_refused(provider: Pro
     values = yaml.safe_load(template("here", provider))["config"]["muster:cluster"]
     values.pop("version", None)
     found = mistakes(provider, versions={"kubernetes": "1.44"}, cluster=values)
-    assert 'write one of "1.32" to "1.37"' in found["muster:versions.kubernetes"]
+    assert 'write one of "1.34" to "1.37"' in found["muster:versions.kubernetes"]
     stack(provider, versions={"kubernetes": "1.37"}, cluster=values)
 
 

@@ -68,11 +68,11 @@ def stack(version: str) -> Stack:
 
 
 def test_validation_warns_and_never_refuses() -> None:
-    (found,) = support_rules(stack("1.33"), today=END)
+    (found,) = support_rules(stack("1.34"), today=END)
     assert (found.path, found.level) == ("muster:cluster.version", "warning")
     assert "A new cluster of it is refused." in found.message
-    assert 'raise it to "1.34"' in found.fix
-    assert all(each.path != found.path for each in check(stack("1.33"), adjacent={}))
+    assert 'raise it to "1.35"' in found.fix
+    assert all(each.path != found.path for each in check(stack("1.34"), adjacent={}))
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "stacks").glob("Pulumi.*.yaml")), ids=lambda file: file.stem)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ("kubernetes", "1.34", "1.35", Verdict.ORDERED),
         ("kubernetes", "1.34", "1.36", Verdict.ORDERED),
         ("kubernetes", "1.35", "1.34", Verdict.REFUSED),
-        ("kubernetes", "1.33", "1.32", Verdict.REFUSED),
+        ("kubernetes", "1.34", "1.33", Verdict.REFUSED),
     ],
 )
 def test_a_step_has_its_verdict_with_a_source(
