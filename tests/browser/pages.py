@@ -107,9 +107,7 @@ def answered() -> str:
     after = _outcome(
         lost, *waiting[1:], replace(waiting[0], state=WorkloadState.ADMITTED, waited=60.0), used=12
     )
-    answer = whatif.Comparison(
-        name="dev", base=before, head=after, base_stack=base, head_stack=head, compression=60.0
-    )
+    answer = whatif.Comparison(name="dev", base=before, head=after, base_stack=base, head_stack=head)
     return format_html(whatif.to_report(answer))
 
 
