@@ -33,12 +33,12 @@ _PARENT: Final = "k8s.io"  # containerd's default parent, by its namespace
 _PATIENCE: Final = 10.0  # the kernel empties a killed container's group a moment later
 
 
-def containers(tasks: Path) -> list[str]:
+def container_ids(tasks: Path) -> list[str]:
     """The ids of the containers of one containerd, by its directory of running tasks."""
     return [path.name for path in tasks.glob("*") if path.is_dir()]
 
 
-def remove(ids: Iterable[str]) -> None:
+def remove_control_groups(ids: Iterable[str]) -> None:
     """Remove the containers' groups from every hierarchy: one for v2, one for each controller of v1."""
     names = list(ids)
     deadline = time.monotonic() + _PATIENCE
@@ -89,13 +89,13 @@ _END_PATIENCE: Final = 20.0
 
 def down(cluster: LocalCluster, record: Record | None) -> None:
     tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
-    containers = [container for directory in tasks for container in containers(directory)]
+    containers = [each for directory in tasks for each in container_ids(directory)]
     if record is not None and is_alive(record):
         with contextlib.suppress(ProcessLookupError):
             os.kill(record.init_pid, signal.SIGKILL)
         _await_end(record)
     network.unplug(cluster)
-    remove(containers)
+    remove_control_groups(containers)
     shutil.rmtree(cluster.state, ignore_errors=True)
     shutil.rmtree(cluster.run, ignore_errors=True)
     for directory in (cluster.run.parent, cluster.state.parent):

@@ -91,14 +91,14 @@ def units(cluster: LocalCluster, settings: Settings, spec: NodeSpec) -> list[Uni
 def remove(cluster: LocalCluster, name: str, number: int) -> None:
     """End what still runs on the node, then take its mounts, bridge and disk away."""
     place = node.files(cluster, name)
-    containers = control.containers(place.tasks)
+    containers = control.container_ids(place.tasks)
     inodes = _kill_containers(place.tasks)
     _kill_shims(str(place.containerd_socket))
     for mount in _mounts_below(place.run, place.state):
         subprocess.run(["umount", "--lazy", str(mount)], capture_output=True, timeout=10, check=False)
     _forget_network_namespaces(inodes)
     network.delete_bridge(node.bridge(number))
-    control.remove(containers)
+    control.remove_control_groups(containers)
     shutil.rmtree(place.state, ignore_errors=True)
     shutil.rmtree(place.run, ignore_errors=True)
 

@@ -60,7 +60,7 @@ def groups_of(containers: list[str]) -> list[Path]:
 
 def containers_of(cluster: LocalCluster) -> list[str]:
     tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
-    return [name for directory in tasks for name in control.containers(directory)]
+    return [name for directory in tasks for name in control.container_ids(directory)]
 
 
 def processes_of(cluster: LocalCluster) -> list[str]:
