@@ -180,7 +180,7 @@ def _place(mark: yaml.Mark, text: str) -> tuple[int, int]:
 
 
 def _check_keys(root: yaml.Node) -> None:
-    """Raise DuplicateKeyError for the first key that a mapping has twice; what is merged into it may be."""
+    """Raise DuplicateKeyError where a mapping has a key twice; `<<` may be there again."""
     left, done = [root], set[int]()
     while left:
         node = left.pop()

@@ -27,7 +27,7 @@ from muster.local.karpenter import (
     node_class,
 )
 from tests.envtest.control_plane import ControlPlane
-from tests.envtest.process import Process, Programs, free_port
+from tests.envtest.process import Process, Programs, free_port, running_process
 
 _PROGRAM: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
@@ -59,11 +59,8 @@ def controllers(
     ]
     process = Process(_PROGRAM, argv, log=plane.folder / f"{_PROGRAM}.log")
     plane.settle()
-    process.start()
-    try:
+    with running_process(process):
         yield process
-    finally:
-        process.kill()
 
 
 @contextmanager
@@ -73,11 +70,8 @@ def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
     argv += ["--leader-elect=false", "--secure-port=0"]
     process = Process(SCHEDULER, argv, log=plane.folder / f"{SCHEDULER}.log")
     plane.settle()
-    process.start()
-    try:
+    with running_process(process):
         yield process
-    finally:
-        process.kill()
 
 
 @contextmanager
@@ -90,11 +84,8 @@ def kwok(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
         port=free_port(),
     )
     process = Process("kwok", [programs.program("kwok"), *options], log=plane.folder / "kwok.log")
-    process.start()
-    try:
+    with running_process(process):
         yield process
-    finally:
-        process.kill()
 
 
 _NAMESPACE: Final = "kube-system"

@@ -6,8 +6,8 @@ import json
 import os
 import random
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,16 @@ CRDS: Final = "kueue-crds"
 PROVISIONING_CRD: Final = "provisioningrequest-crd"
 _PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
 _ASSETS: Final = (CRDS, PROVISIONING_CRD)
+
+
+@contextmanager
+def running_process(process: Process) -> Iterator[Process]:
+    """The process, which is started and runs until the block ends."""
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 @dataclass(frozen=True, slots=True)

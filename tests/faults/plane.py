@@ -26,7 +26,7 @@ from muster.render import gang, kueue
 from tests import envtest
 from tests.envtest import ControlPlane, Programs
 from tests.envtest.kueue import define
-from tests.envtest.process import Process
+from tests.envtest.process import Process, running_process
 from tests.faults.jobs import finish_evictions
 from tests.integration.kueue_api.objects import apply
 from tests.nodes import make_ready
@@ -142,11 +142,8 @@ def _cloud(server: ControlPlane) -> Iterator[Process]:
     argv += [f"--control={server.folder / 'nobody.sock'}", f"--clock-scale={_SCALE}"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     process = Process("cloud", argv, log=server.folder / "cloud.log", environment=environment)
-    process.start()
-    try:
+    with running_process(process):
         yield process
-    finally:
-        process.kill()
 
 
 @contextmanager

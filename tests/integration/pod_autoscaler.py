@@ -1,13 +1,12 @@
 """Nodes for pods that wait, one a pod, as Karpenter makes them; with a stock. And the real scheduler."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from muster.model import names
-from tests.envtest import ControlPlane, Programs, path_of
-from tests.envtest.process import Process
+from tests.envtest import ControlPlane, path_of
+from tests.envtest.controllers import scheduler as scheduler
 from tests.integration.kueue_api.objects import apply
 
 Object = dict[str, Any]
@@ -109,19 +108,6 @@ def taint_of(node: Object) -> str:
 def is_closed(node: Object) -> bool:
     """Whether it is set aside as broken."""
     return any(each["key"] == names.BROKEN_TAINT_KEY for each in node["spec"].get("taints") or ())
-
-
-@contextmanager
-def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[None]:
-    program = programs.program("kube-scheduler")
-    argv = [program, f"--kubeconfig={plane.kubeconfig()}", "--leader-elect=false", "--secure-port=0"]
-    process = Process("kube-scheduler", argv, log=plane.folder / "kube-scheduler.log")
-    plane.settle()
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
 
 
 def set_condition(plane: ControlPlane, node: str, kind: str, status: str) -> None:

@@ -46,7 +46,7 @@ from muster.preview.compare.quota import (
     FlavorMove,
     PoolSum,
     QuotaChange,
-    moves_beside_flavors,
+    flavor_moves,
     pool_sums,
     quota_changes,
 )
@@ -83,6 +83,7 @@ class Changes:
     access: tuple[AccessChange, ...] = ()
     namespaces: tuple[LostNamespace, ...] = ()
     volumes: tuple[LostVolume, ...] = ()
+    beside_pools: tuple[FlavorMove, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -107,11 +108,6 @@ class Changes:
         """The release channel of GKE that head moves the cluster to."""
         found = (each for each in self.settings if each.path == ("cluster", "release channel"))
         return next((each for each in found if each.after not in (None, ReleaseChannel.NONE)), None)
-
-    @property
-    def beside_pools(self) -> tuple[FlavorMove, ...]:
-        """The guaranteed quotas that change in flavors without a pool."""
-        return tuple(moves_beside_flavors(self.before, self.after))
 
     def borrowing(self) -> Iterator[tuple[QuotaChange, int, int]]:
         """Teams whose borrowing of a pool became possible or impossible, with the most they could borrow."""
@@ -142,6 +138,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         access=access_changes(base, head),
         namespaces=lost_namespaces(base, head),
         volumes=lost_volumes(base, head),
+        beside_pools=tuple(flavor_moves(before, after)),
     )
 
 

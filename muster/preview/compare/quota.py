@@ -111,7 +111,7 @@ class FlavorMove:
         return f"{self.before} to {self.after}"
 
 
-def moves_beside_flavors(before: Tree, after: Tree) -> Iterator[FlavorMove]:
+def flavor_moves(before: Tree, after: Tree) -> Iterator[FlavorMove]:
     """Quotas that only `resourceGroups` name, of teams that both sides have: a stack that was adopted without
     its nodes has no pools.
     """

@@ -19,7 +19,7 @@ from muster.local import kai
 from muster.replay.kai_player import PROGRAM
 from tests import built, envtest
 from tests.envtest import ControlPlane, Programs
-from tests.envtest.process import Process, free_port
+from tests.envtest.process import Process, free_port, running_process
 from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
 from tests.integration.real_kai.random_worlds import WORLD_LABEL, RandomWorld, priority_classes
 from tests.waiting import eventually
@@ -75,11 +75,8 @@ class Cluster:
             ),
         )
         process = self.process("kai-scheduler", flags, log=folder / f"{world}.log")
-        process.start()
-        try:
+        with running_process(process):
             yield Scheduling(self, world, process)
-        finally:
-            process.kill()
 
     def process(self, program: str, flags: Sequence[str], *, log: Path) -> Process:
         environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig())}

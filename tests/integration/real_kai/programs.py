@@ -14,7 +14,7 @@ from muster.local.cluster.units import ALL_STAGES, kwok_flags
 from muster.model import names
 from tests import envtest
 from tests.envtest import ControlPlane, Programs
-from tests.envtest.process import PROVISIONING_CRD, Process, free_port
+from tests.envtest.process import PROVISIONING_CRD, Process, free_port, running_process
 
 SWITCH: Final = "MUSTER_KAI"
 KAI_CRDS: Final = kai.CRDS
@@ -54,11 +54,8 @@ def running(plane: ControlPlane, programs: Programs) -> Iterator[Running]:
 def _one(plane: ControlPlane, program: str, name: str, flags: Sequence[str]) -> Iterator[Process]:
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
     process = Process(name, [program, *flags], log=plane.folder / f"{name}.log", environment=environment)
-    process.start()
-    try:
+    with running_process(process):
         yield process
-    finally:
-        process.kill()
 
 
 def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]]:
