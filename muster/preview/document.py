@@ -4,6 +4,7 @@ Text of Muster is `str`. Everything that a user, a file or the engine wrote is `
 has to escape, so it cannot become markup.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -63,6 +64,12 @@ class Table:
     figures: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
     bars: tuple[Bar, ...] = ()
+
+    @property
+    def bar_column(self) -> int | None:
+        """Bars stand before the figures."""
+        first = (index for index, head in enumerate(self.head) if head in self.figures)
+        return next(first, len(self.head)) if self.bars else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +193,14 @@ class StackReport:
     status: Status | None = None
     banner: tuple[Phrase, ...] = ()
     facts: tuple[Text, ...] = ()
+
+    def in_order(self, sections: Iterable[Section]) -> Iterator[Section]:
+        """These sections with the facts: what is folded comes last."""
+        found = tuple(sections)
+        yield from (each for each in found if not each.is_folded)
+        if self.facts:
+            yield Section("In sentences", 0, (Items(self.facts),), is_folded=True)
+        yield from (each for each in found if each.is_folded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,15 +83,7 @@ def _write(report: Report, kept: set[tuple[int, int]], *, is_drawn: bool) -> str
                 "",
             ]
         found = [section for place, section in enumerate(stack.sections) if (index, place) in kept]
-        facts = [Section("In sentences", 0, (Items(stack.facts),), is_folded=True)] if stack.facts else []
-        lines += [
-            _section(section, is_drawn=is_drawn)
-            for section in (
-                *(each for each in found if not each.is_folded),
-                *facts,
-                *(each for each in found if each.is_folded),
-            )
-        ]
+        lines += [_section(section, is_drawn=is_drawn) for section in stack.in_order(found)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -4,19 +4,17 @@ Responsible for the mark and the amounts of a node, and for which branches are f
 changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from operator import attrgetter
 from typing import Final
 
 from muster.model.kueue.tree import Node, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
-from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
 from muster.preview.compare.diff import Changes, Used
 from muster.preview.compare.quota import Quota, QuotaChange
-from muster.preview.document import Bar, Chart, Line, Mark, TreeDiagram, TreeNode, UntrustedText
+from muster.preview.document import Bar, Mark, TreeDiagram, TreeNode, UntrustedText
 from muster.preview.figures import format_amount, format_amounts
 from muster.printable import sanitize_line
 
@@ -54,93 +52,6 @@ def _amounts(change: QuotaChange) -> tuple[int, int, int, int]:
 
 def _most(side: Quota | None) -> int:
     return 0 if side is None else side.most
-
-
-# Draws a bar as inline SVG.
-# The colours are in page.css, for light and dark mode. What is lost has a broken outline, so that it is not
-# known by its colour alone.
-
-_SVG_HEIGHT: Final = 20
-_SVG_TOP: Final = 5
-_THICK: Final = 10
-
-
-def format_bar(bar: Bar) -> str:
-    """The element. Screen readers get the bar in words."""
-    shapes = "".join(_shapes(bar))
-    return f'<svg class=bar role=img aria-label="{escape(bar.label)}" height="{_SVG_HEIGHT}">{shapes}</svg>'
-
-
-def _shapes(bar: Bar) -> Iterator[str]:
-    kept = min(bar.before, bar.after)
-    yield _rect(bar, "ground", 0, bar.scale)
-    yield _rect(bar, "reach", 0, bar.reach)
-    yield _rect(bar, "own", 0, kept)
-    yield _rect(bar, "lost" if bar.before > bar.after else "won", kept, max(bar.before, bar.after))
-    if bar.used:
-        at = _percent(bar, bar.used)
-        yield f'<line class=used x1="{at}" x2="{at}" y1="1" y2="{_SVG_HEIGHT - 1}"/>'
-
-
-def _rect(bar: Bar, kind: str, start: int, end: int) -> str:
-    if min(end, bar.scale) <= min(start, bar.scale):
-        return ""
-    left, width = _percent(bar, start), _percent(bar, min(end, bar.scale) - min(start, bar.scale))
-    return f'<rect class={kind} x="{left}" y="{_SVG_TOP}" width="{width}" height="{_THICK}"/>'
-
-
-def _percent(bar: Bar, amount: int) -> str:
-    return f"{100 * min(amount, bar.scale) / bar.scale:.4g}%"
-
-
-# Draws lines over time as inline SVG: the first dashed, the second solid, in the colour of the text, so
-# that they differ without colour and in dark mode.
-
-_WIDTH: Final = 480
-_HEIGHT: Final = 130
-_TOP: Final = 18
-_DASHES: Final = ("6 4", "none")
-
-
-def format_chart(chart: Chart) -> str:
-    """The element. Screen readers get the caption."""
-    label = escape(chart.caption, quote=True)
-    view = f"0 0 {_WIDTH} {_TOP + _HEIGHT + 40}"
-    return "\n".join(
-        [
-            f'<svg role=img class=chart aria-label="{label}" viewBox="{view}" width="100%">',
-            *_frame(chart),
-            *(part for index, line in enumerate(chart.lines) for part in _line(chart, line, index)),
-            "</svg>",
-        ]
-    )
-
-
-def _frame(chart: Chart) -> Iterator[str]:
-    yield f'<g fill="none" stroke="currentColor" opacity=".35"><path d="M0 {_TOP}H{_WIDTH}"/>'
-    yield f'<path d="M0 {_TOP + _HEIGHT}H{_WIDTH}"/></g>'
-    yield _words(0, _TOP - 5, many(chart.top, "GPU"))
-    yield _words(0, _TOP + _HEIGHT + 14, chart.start)
-    yield _words(_WIDTH, _TOP + _HEIGHT + 14, chart.end, anchor="end")
-
-
-def _line(chart: Chart, line: Line, index: int) -> Iterator[str]:
-    """The line and its entry in the legend."""
-    stroke = f'fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray="{_DASHES[index]}"'
-    step = _WIDTH / max(len(line.values), 1)
-    points = " ".join(
-        f"{(at + 0.5) * step:.1f},{_TOP + _HEIGHT * (1 - min(value / max(chart.top, 1), 1)):.1f}"
-        for at, value in enumerate(line.values)
-    )
-    left, height = index * 120, _TOP + _HEIGHT + 32
-    yield f'<polyline {stroke} points="{points}"/>'
-    yield f'<path {stroke} d="M{left} {height - 4}h28"/>'
-    yield _words(left + 34, height, line.label)
-
-
-def _words(x: float, y: float, text: str, *, anchor: str = "start") -> str:
-    place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
-    return f'<text {place} font-size="13" fill="currentColor">{escape(text)}</text>'
 
 
 # What a mark shows of a node itself, beside its quota.

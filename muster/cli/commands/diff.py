@@ -35,7 +35,6 @@ from muster.preview.explain import explain as explain_team
 from muster.preview.explain import explain_to_json
 from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.forge import draws_mermaid
-from muster.preview.html import format_html
 from muster.preview.inputs import (
     InputError,
     SharedInputs,
@@ -195,6 +194,9 @@ def cli(
     elif to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
     if to_html:
+        # Templates take longer to load than most reports to compute.
+        from muster.preview.html import format_html
+
         put(to_html, format_html(report))
     if as_json:
         put_json(to_json(diffs) if explain is None else explain_to_json(diffs, explain))

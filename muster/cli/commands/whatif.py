@@ -22,7 +22,6 @@ from muster.model.stack import Scheduler, Stack
 from muster.paths import stack_name
 from muster.preview import markdown
 from muster.preview.document import Report
-from muster.preview.html import format_html
 from muster.preview.inputs import NONE, InputError, parse_stack_option
 from muster.preview.whatif.scenario import Scenario, synthetic_snapshot
 
@@ -121,6 +120,9 @@ def cli(
     if to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report))
     if to_html:
+        # Templates take longer to load than most reports to compute.
+        from muster.preview.html import format_html
+
         put(to_html, format_html(report))
     if as_json:
         put_json(record)

@@ -65,7 +65,7 @@ def test_base_install_brings_neither_pulumi_nor_a_cloud(project: Project) -> Non
         project.base.with_name("python"), "-m", "pip", "list", "--format=freeze", folder=project.folder
     )
     names = {line.partition("==")[0].lower() for line in listed.splitlines() if "==" in line}
-    assert names == {NAME, "click", "pyyaml", "pip", "setuptools"}
+    assert names == {NAME, "click", "jinja2", "markupsafe", "pyyaml", "pip", "setuptools"}
 
 
 def test_base_install_validates_diffs_and_writes_stacks(project: Project) -> None:
