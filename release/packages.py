@@ -37,9 +37,9 @@ def image(folder: Path, *, version: str, made_at: int, is_draft: bool) -> None:
     """
     # Brings the image builder, which the other parts do not need.
     from muster.artifacts.publish.build import CREATED, MACHINES, build
-    from muster.local.build.base_image import unrecorded
-    from muster.local.build.cache import Cache
-    from muster.local.build.versions import load
+    from muster.local.builder.base_image import unrecorded
+    from muster.local.builder.cache import Cache
+    from muster.local.builder.versions import load
 
     images = build()
     if found := list(unrecorded(Cache(), load().python_base, MACHINES.values())):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.build import versions
+from muster.local.builder import versions
 from muster.model.definitions import FILE
 from muster.model.work import BY_KIND
 from tests.kai import definitions as kai

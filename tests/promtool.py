@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from muster.local.build.cache import cache_root
+from muster.local.builder.cache import cache_root
 from tests import built
 
 _PACKAGE: Final = "prometheus"

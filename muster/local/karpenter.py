@@ -1,6 +1,6 @@
 """What Karpenter with a stand-in for its cloud reads: instance types, NodePools, node classes, the stock.
 
-Pure. The program is muster/local/build/programs/karpenter. A control plane of its own runs it for tests
+Pure. The program is muster/local/builder/programs/karpenter. A control plane of its own runs it for tests
 (tests/envtest/controllers.py), a local cluster for the demo (muster/local/cluster/units.py).
 """
 

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from muster.local.build.cache import cache_root
-from muster.local.build.versions import Package, load
+from muster.local.builder.cache import cache_root
+from muster.local.builder.versions import Package, load
 from muster.local.cluster import node
 from muster.local.errors import LocalClusterError
 

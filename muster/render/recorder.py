@@ -1,8 +1,8 @@
 """The objects of a recorder in the cluster: its account, its volume, its policy and its Deployment.
 
-The image is that of Muster's controller, which holds the recorder as well (muster/local/build/images.py). Its
-account may list and watch what jobs are made from. Where it forecasts, the account may also list queues, and
-patch Workloads: a policy limits it to one annotation (tenancy/policies/muster-recorder.yaml). Nothing
+The image is that of Muster's controller, which holds the recorder as well (muster/local/builder/images.py).
+Its account may list and watch what jobs are made from. Where it forecasts, it may also list queues and patch
+Workloads: a policy limits it to one annotation (tenancy/policies/muster-recorder.yaml). Nothing
 comes in to its pod.
 """
 
@@ -21,7 +21,7 @@ from muster.render.observability import LABELS_OF_RECORDER, METRICS_PORT_NAME, a
 
 NAME: Final = names.RECORDER
 FILE: Final = "/recordings/recording.jsonl.gz"
-# muster/local/build/images.py puts it there.
+# muster/local/builder/images.py puts it there.
 PLAYER: Final = "/opt/muster/kueue-player"
 # A round in a pod with one CPU: fewer futures than `muster why` plays, and not as far.
 _RUNS: Final = 20

@@ -1,6 +1,6 @@
 """Runs the actions of KAI's own scheduler over a snapshot, round after round, until nothing changes.
 
-The program `kai-player` (muster/local/build/programs) holds KAI 0.12.0. Responsible for its input and output.
+The program `kai-player` (muster/local/builder/programs) holds KAI 0.12.0.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.errors import ExitCode
-from muster.local.build import everything
+from muster.local.builder import everything
 from muster.replay.player import UNPLAYABLE, Manifest, Playback, PlayerError, UnplayableError, play_lines
 
 PROGRAM: Final = "kai-player"

@@ -1,7 +1,6 @@
 """Plays jobs through Kueue's own scheduler in logical time: a month of jobs takes a minute or two.
 
-The program `kueue-player` (muster/local/build/programs) holds Kueue and moves the clock. Responsible for its
-input and output.
+The program `kueue-player` (muster/local/builder/programs) holds Kueue and moves the clock.
 """
 
 import json
@@ -134,7 +133,7 @@ class Entry:
 def ensure_player() -> Path:
     """The program; it is built the first time, which takes half a minute where Kueue was built before."""
     # In a pod the program lies beside this code, and what builds programs does not.
-    from muster.local.build import everything
+    from muster.local.builder import everything
 
     return everything.ensure(programs=(PROGRAM,), assets=())[0][PROGRAM]
 

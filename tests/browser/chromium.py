@@ -10,7 +10,7 @@ from typing import Final
 from playwright.sync_api import Browser, sync_playwright
 
 from muster.local import preflight
-from muster.local.build.versions import Package
+from muster.local.builder.versions import Package
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 

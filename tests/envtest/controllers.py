@@ -2,7 +2,7 @@
 
 Karpenter is the released controller with a stand-in for the cloud behind it. What the cloud sells is given at
 the start; what it has in stock, and how it fails, is written to a ConfigMap at any time
-(muster/local/build/programs/karpenter/main.go). Nodes are KWOK's.
+(muster/local/builder/programs/karpenter/main.go). Nodes are KWOK's.
 """
 
 from __future__ import annotations

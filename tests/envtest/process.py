@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.build import everything, versions
-from muster.local.build.cache import cache_root
+from muster.local.builder import everything, versions
+from muster.local.builder.cache import cache_root
 from muster.local.errors import LocalClusterError
 from muster.local.process import Process as Process
 

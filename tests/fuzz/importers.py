@@ -15,9 +15,9 @@ from muster.check import manifests
 from muster.cli import main
 from muster.errors import ExitCode
 from muster.live.snapshot import Snapshot, format_snapshot, load_snapshot
-from muster.local.build import bundle
-from muster.local.build.bundle import Part
-from muster.local.build.cache import Cache
+from muster.local.builder import bundle
+from muster.local.builder.bundle import Part
+from muster.local.builder.cache import Cache
 from muster.model.stack import Scheduler
 from muster.preview.plan import load_plan
 from muster.replay.recording_file import load_recording

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from muster.local.build import everything
+from muster.local.builder import everything
 from muster.model.definitions import Schema, load, resolve
 from tests.length import examples
 from tests.unit.check.stacks import judged, pod, ray_job

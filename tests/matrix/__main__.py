@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.local.build import everything
-from muster.local.build.versions import KUBERNETES_VARIABLE, load
+from muster.local.builder import everything
+from muster.local.builder.versions import KUBERNETES_VARIABLE, load
 from muster.paths import VERSIONS_FILE
 from tests import length
 from tests.matrix.results import Result, record

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from muster.local.build import everything
+from muster.local.builder import everything
 from muster.policies.pack import RULES
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.artifacts.publish.bom import UNKNOWN, Part, page, python_licence, python_parts, recognise
-from muster.local.build.versions import load
+from muster.local.builder.versions import load
 from muster.paths import REQUIREMENTS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,8 +23,8 @@ from urllib.parse import quote
 
 from muster.artifacts.oci.image import Image
 from muster.errors import ExitCode, MusterError
-from muster.local.build.cache import cache_root
-from muster.local.build.images import BINARY_IMAGES, PLAYER, PLAYER_PLACE
+from muster.local.builder.cache import cache_root
+from muster.local.builder.images import BINARY_IMAGES, PLAYER, PLAYER_PLACE
 
 # The modules in a Go program, as the linker has written them into it.
 # From Go 1.18 on, a header of 32 bytes is followed by Go's version and the modules, each as its length and

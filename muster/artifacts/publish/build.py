@@ -33,10 +33,10 @@ from muster.artifacts.oci.registry import Registry, RegistryError, Repository, c
 from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.errors import MusterError
 from muster.local import preflight
-from muster.local.build.cache import Cache
-from muster.local.build.children import Children
-from muster.local.build.go import GoBuilder, Toolchain, find_toolchain, go_floor
-from muster.local.build.images import (
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import Children
+from muster.local.builder.go import GoBuilder, Toolchain, find_toolchain, go_floor
+from muster.local.builder.images import (
     CONTROLLER_PARTS,
     MADE_AT,
     PLAYER,
@@ -44,8 +44,8 @@ from muster.local.build.images import (
     ImageBuilder,
     copy_source,
 )
-from muster.local.build.progress import Board, shown
-from muster.local.build.versions import Program, load
+from muster.local.builder.progress import Board, shown
+from muster.local.builder.versions import Program, load
 from muster.model.clusters import EksCluster
 from muster.model.programs import address
 from muster.model.stack import Stack

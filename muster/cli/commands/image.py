@@ -62,7 +62,7 @@ def image_build(stack: str | None, *, repository: str | None, boms: Path | None)
         _repository(stack, repository)
     # Brings the image builder, which `--help` does not need.
     from muster.artifacts.publish.build import CREATED, build
-    from muster.local.build.progress import Board, shown
+    from muster.local.builder.progress import Board, shown
 
     board = Board()
     with progress(), shown(board):

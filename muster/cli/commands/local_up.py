@@ -11,10 +11,10 @@ from muster.cli.options import FILE, autoscaler_option, name_option, programs_op
 from muster.cli.output import is_quiet, note, progress
 from muster.errors import ExitCode, MusterError
 from muster.local import kai, karpenter, preflight
-from muster.local.build import bundle, everything
-from muster.local.build.cache import cache_root
-from muster.local.build.progress import clock_text
-from muster.local.build.releases import pin
+from muster.local.builder import bundle, everything
+from muster.local.builder.cache import cache_root
+from muster.local.builder.progress import clock_text
+from muster.local.builder.releases import pin
 from muster.local.cluster import boot, control
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from muster.local import karpenter
-from muster.local.build.cache import cache_root
-from muster.local.build.store import Artifacts
+from muster.local.builder.cache import cache_root
+from muster.local.builder.store import Artifacts
 from muster.local.cluster import certificates, control, kai, network, network_policies, node, units
 from muster.local.cluster.certificates import Authority
 from muster.local.cluster.local_cluster import (

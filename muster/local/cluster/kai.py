@@ -23,7 +23,7 @@ from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import load_access
 from muster.local import kai
-from muster.local.build.store import Artifacts
+from muster.local.builder.store import Artifacts
 from muster.local.cluster.certificates import Authority
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.network import Kubectl

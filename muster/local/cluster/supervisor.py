@@ -28,9 +28,9 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.local.build import store
-from muster.local.build.cache import cache_root
-from muster.local.build.everything import RAY_STORE, SYSTEM_STORE
+from muster.local.builder import store
+from muster.local.builder.cache import cache_root
+from muster.local.builder.everything import RAY_STORE, SYSTEM_STORE
 from muster.local.cluster import certificates, control, network, network_policies, node
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster, named
 from muster.local.cluster.node import NodeSpec

@@ -19,10 +19,10 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
 from muster.config.edit import template
-from muster.local.build.base_image import for_image, unrecorded
-from muster.local.build.cache import Cache
-from muster.local.build.images import PLAYER, PLAYER_PLACE
-from muster.local.build.versions import load
+from muster.local.builder.base_image import for_image, unrecorded
+from muster.local.builder.cache import Cache
+from muster.local.builder.images import PLAYER, PLAYER_PLACE
+from muster.local.builder.versions import load
 from muster.local.errors import LocalClusterError
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.local import kai
-from muster.local.build.cache import Cache
-from muster.local.build.everything import Run
+from muster.local.builder.cache import Cache
+from muster.local.builder.everything import Run
 from tests.integration.tenancy.fields import alternatives
 from tests.integration.tenancy.judgements import kai_keys
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from muster.local.build.cache import cache_root
+from muster.local.builder.cache import cache_root
 from muster.replay.player import PROGRAM
 from tests import built
 from tests.typed_page import type_page

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.local.build import versions
+from muster.local.builder import versions
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World

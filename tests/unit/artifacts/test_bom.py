@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.artifacts.oci.image import Image, assemble, layer_of_tar
 from muster.artifacts.publish.bom import bill
-from muster.local.build.images import PLAYER_PLACE
+from muster.local.builder.images import PLAYER_PLACE
 from tests.unit.artifacts.go_program import go_program
 
 CREATED = "2025-01-01T00:00:00Z"

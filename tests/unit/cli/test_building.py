@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from muster.cli import main
-from muster.local.build import everything
+from muster.local.builder import everything
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ exec sleep 600
 _PROGRAM: Final = """
 import sys
 from pathlib import Path
-from muster.local.build import everything
+from muster.local.builder import everything
 everything.ensure = lambda **_: ({"kueue-player": Path(sys.argv[1])}, {})
 from muster.cli import main
 sys.exit(main(sys.argv[2:]))

@@ -7,7 +7,7 @@ import pytest
 
 from muster.cli import main
 from muster.local import preflight
-from muster.local.build import bundle
+from muster.local.builder import bundle
 from muster.local.cluster import control, local_cluster, network_policies
 from muster.paths import LOCAL_POOLS
 

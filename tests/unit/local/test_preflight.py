@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.local import preflight
-from muster.local.build.versions import load
+from muster.local.builder.versions import load
 from muster.local.errors import LocalClusterError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ import yaml
 from muster.config import parse
 from muster.config.edit import template
 from muster.config.errors import ConfigError
-from muster.local.build.images import PLAYER_PLACE
+from muster.local.builder.images import PLAYER_PLACE
 from muster.model import names
 from muster.model.clusters import Provider
 from muster.model.observability import RecordingSettings

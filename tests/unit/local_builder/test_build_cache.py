@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.local.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
+from muster.local.builder.cache import SUMS, Cache, Entry, cache_root, census, key_of
 from muster.local.errors import LocalClusterError
 from tests.waiting import PATIENCE
 

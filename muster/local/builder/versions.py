@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.errors import ExitCode
-from muster.local.build.cache import SUMS, file_sha256
+from muster.local.builder.cache import SUMS, file_sha256
 from muster.local.errors import LocalClusterError
 from muster.paths import VERSIONS_FILE
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.cache import Cache
-from muster.local.build.children import Children
-from muster.local.build.progress import Board
-from muster.local.build.releases import DownloadError, Releases, pin, with_digests
-from muster.local.build.versions import Release, load
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import Children
+from muster.local.builder.progress import Board
+from muster.local.builder.releases import DownloadError, Releases, pin, with_digests
+from muster.local.builder.versions import Release, load
 from muster.paths import VERSIONS_FILE
 
 

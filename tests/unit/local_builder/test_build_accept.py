@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.everything import accepted, cli_fits, kubectl_fits, plugin_fits
-from muster.local.build.versions import Program, load
+from muster.local.builder.everything import accepted, cli_fits, kubectl_fits, plugin_fits
+from muster.local.builder.versions import Program, load
 
 PROGRAMS = load().programs
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build import bundle
-from muster.local.build.cache import Cache
-from muster.local.build.children import Children
-from muster.local.build.progress import Board
-from muster.local.build.releases import DownloadError, Limits, Releases, digest_in
-from muster.local.build.versions import How, Program, Release, origin_of
+from muster.local.builder import bundle
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import Children
+from muster.local.builder.progress import Board
+from muster.local.builder.releases import DownloadError, Limits, Releases, digest_in
+from muster.local.builder.versions import How, Program, Release, origin_of
 
 PROGRAM = b"#!/bin/sh\necho released\n"
 FAST = Limits(probe=0.3, silence=0.3, whole=30.0, pause=0.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.children import BuildStoppedError, Children, Failure, explain
+from muster.local.builder.children import BuildStoppedError, Children, Failure, explain
 from muster.local.errors import LocalClusterError
 from tests.processes import has_ended
 from tests.waiting import PATIENCE, eventually
@@ -50,7 +50,7 @@ def test_an_interrupt_while_reading_ends_the_child() -> None:
 
 
 def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.local.build.children._GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("muster.local.builder.children._GRACE_SECONDS", 0.1)
     children, started = Children(), threading.Event()
     deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print('on', flush=True); pause()"
 

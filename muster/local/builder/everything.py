@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.errors import ExitCode
-from muster.local.build.cache import Cache
-from muster.local.build.children import BuildStoppedError, Children
-from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
-from muster.local.build.images import BINARY_IMAGES, PLAYER, RECORDER, Image, ImageBuilder
-from muster.local.build.progress import Board, shown
-from muster.local.build.releases import DownloadError, Releases
-from muster.local.build.store import Artifacts, ensure_asset, ensure_store, link_programs
-from muster.local.build.versions import Asset, Program, Versions, load, origin_of
+from muster.local.builder.cache import Cache
+from muster.local.builder.children import BuildStoppedError, Children
+from muster.local.builder.go import GoBuilder, Toolchain, architecture, find_toolchain
+from muster.local.builder.images import BINARY_IMAGES, PLAYER, RECORDER, Image, ImageBuilder
+from muster.local.builder.progress import Board, shown
+from muster.local.builder.releases import DownloadError, Releases
+from muster.local.builder.store import Artifacts, ensure_asset, ensure_store, link_programs
+from muster.local.builder.versions import Asset, Program, Versions, load, origin_of
 from muster.local.errors import LocalClusterError
 from muster.local.kai import RESERVATION
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.store import _COPIED, _LINKED, seed
+from muster.local.builder.store import _COPIED, _LINKED, seed
 from muster.local.errors import LocalClusterError
 
 
