@@ -24,6 +24,10 @@ def test_each_result_is_in_its_row() -> None:
         assert all(test.rpartition(".")[2] in page() for test in result.failed)
 
 
+def test_every_kubernetes_that_a_stack_may_name_was_run() -> None:
+    assert not [row for row in page().splitlines() if "rendered only" in row or "not recorded" in row]
+
+
 def test_the_page_on_conformance_is_current() -> None:
     written = PAGE.with_name("ai-conformance.md").read_text(encoding="utf-8")
     assert written == conformance.page(), (
