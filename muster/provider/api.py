@@ -154,17 +154,12 @@ class Cluster:
 
     async def serves(self, plural: str, group: str, deadline: Deadline) -> bool:
         """Whether the cluster serves this resource, in any version of its group (`""` is the core group)."""
-        if not group:
-            versions = ["v1"]
-        else:
-            try:
-                found = await self._call("GET", f"/apis/{group}", deadline)
-            except ApiError as error:
-                if error.status == 404:
-                    return False
-                raise
+        versions = ["v1"]
+        if group:
+            found = await self._found(f"/apis/{group}", deadline)
             versions = [str(each["groupVersion"]) for each in found.get("versions") or ()]
-        lists = [await self._call("GET", api_root(version), deadline) for version in versions]
+        # A new version is in its group before it is served.
+        lists = [await self._found(api_root(version), deadline) for version in versions]
         return any(each["name"] == plural for listed in lists for each in listed.get("resources") or ())
 
     async def apply(
@@ -237,18 +232,22 @@ class Cluster:
         return self._discovery.kinds[wanted]
 
     async def _discover(self, ref: Ref, deadline: Deadline) -> None:
-        try:
-            listed = await self._call("GET", api_root(ref.api_version), deadline)
-        except ApiError as error:
-            if error.status == 404:
-                return
-            raise
+        listed = await self._found(api_root(ref.api_version), deadline)
         for each in listed.get("resources", ()):
             if "/" not in each["name"]:
                 self._discovery.kinds[ref.api_version, each["kind"]] = (
                     each["name"],
                     bool(each["namespaced"]),
                 )
+
+    async def _found(self, path: str, deadline: Deadline) -> dict[str, Any]:
+        """What is at a path of discovery; empty where nothing is."""
+        try:
+            return await self._call("GET", path, deadline)
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
 
     async def _call(
         self,

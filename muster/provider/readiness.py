@@ -29,11 +29,19 @@ _DENIAL_TIMEOUT = 10.0
 
 
 async def await_established(cluster: Cluster, ref: Ref, live: Mapping[str, Any], deadline: Deadline) -> None:
-    """A CRD can be used once the API server serves it."""
+    """A CRD can be used once the API server serves it.
+
+    Discovery says so in a few bytes. The CRD itself, whose schema may be a megabyte, is read once a second.
+    """
     current: Mapping[str, Any] | None = live
+    plural, _, group = ref.name.partition(".")
+    until = deadline.within(_SLOW_POLL)
     while not _condition(current, "Established"):
         await deadline.sleep(_POLL)
-        current = await cluster.get(ref, deadline)
+        if await cluster.serves(plural, group, deadline):
+            return
+        if until.remaining() <= 0:
+            current, until = await cluster.get(ref, deadline), deadline.within(_SLOW_POLL)
         if _condition(current, "NamesAccepted", status="False"):
             raise DeadlineError("its names are taken by another CRD; see its condition NamesAccepted")
 

@@ -34,7 +34,8 @@ class FakeApi:
     """`log` is every write in order; `refusals` answers the next writes to a path unseen; `asked` is
     which APIs were looked through for their kinds, and `listed` which kinds were listed. `counted` is which
     names of quotas the controller manager knows, None for all: it counts a quota when its `spec.hard`
-    changes.
+    changes. `definition_is` are the conditions of a CRD that are true, `read` what was
+    read by its name, and `groups` which were asked for their versions.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -45,6 +46,9 @@ class FakeApi:
     asked: list[str] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
     counted: set[str] | None = None
+    definition_is: tuple[str, ...] = ("Established",)
+    read: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
     uids: int = 0
 
     async def start(self) -> tuple[TestServer, Access]:
@@ -75,6 +79,7 @@ class FakeApi:
             if request.content_type == "application/merge-patch+json":
                 return self._merge(path, json.loads(await request.read()))
             return self._apply(path, json.loads(await request.read()), force=request.query["force"] == "true")
+        self.read.append(path)
         live = self.objects.get(path)
         if live is None:
             return web.json_response({"reason": "NotFound", "message": f"{path} not found"}, status=404)
@@ -106,6 +111,7 @@ class FakeApi:
         return web.json_response({"resources": resources})
 
     def _group(self, group: str) -> web.Response:
+        self.groups.append(group)
         versions = [
             {"groupVersion": version}
             for version, kinds in KINDS.items()
@@ -136,7 +142,7 @@ class FakeApi:
         live["metadata"].setdefault("uid", f"uid-{self.uids}")
         live["metadata"]["resourceVersion"] = str(self.uids)
         if body["kind"] == "CustomResourceDefinition":
-            live["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+            live["status"] = {"conditions": [{"type": each, "status": "True"} for each in self.definition_is]}
         if body["kind"] == "ResourceQuota":
             self._count(live, self.objects.get(path, {}))
         self.objects[path] = live

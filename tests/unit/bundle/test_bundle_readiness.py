@@ -151,6 +151,29 @@ async def test_a_denial_that_passes_is_waited_for(api: FakeApi, cluster: Cluster
     assert api.log.count(TRIED) == 2
 
 
+async def test_a_definition_is_awaited_by_discovery_and_not_by_its_schema(
+    api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "_SLOW_POLL", 60.0)
+    monkeypatch.setattr(readiness, "_POLL", 0.0)
+    api.definition_is = ()
+    api.unserved.add("RayJob")
+    name = "rayjobs.ray.io"
+    definition = {
+        "crds": json.dumps(body("CustomResourceDefinition", name, version="apiextensions.k8s.io/v1"))
+    }
+    writing = asyncio.create_task(
+        write(cluster, definition, dry_runs={}, before={}, state={}, deadline=Deadline(20), log_status=print)
+    )
+    async with asyncio.timeout(20):
+        while api.groups.count("ray.io") < 3:
+            await asyncio.sleep(0)
+    assert not writing.done()
+    api.unserved.clear()
+    assert (await writing).failures == ()
+    assert sum(name in path for path in api.read) <= 1, "it was read to see whether it is served"
+
+
 async def test_a_denial_that_lasts_is_a_warning_and_no_failure(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
