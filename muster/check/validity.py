@@ -2,23 +2,26 @@
 selectors, words and negative numbers, and two items of one name in a list that is a map.
 
 Source: https://github.com/kubernetes/kubernetes at v1.37.2, apimachinery/pkg/api/validation/objectmeta.go and
-pkg/apis/{apps,batch,core}/validation/validation.go, read 2026-11-29
+pkg/apis/{apps,batch,core}/validation/validation.go, read 2026-11-29; of schedules github.com/robfig/cron at
+v3.0.1, parser.go, read 2026-11-29
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from muster.check.manifests import Json
 from muster.controller.kueue.default_queue import mapping
 from muster.model.names import LABEL_VALUE, QUALIFIED_NAME
+from muster.model.quantities import many
 from muster.model.work import GROUPED, value_at
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # pkg/apis/batch/validation/validation.go
 _LONGEST_CRON_JOB: Final = 52
+_SCHEDULED: Final = ("CronJob", "RayCronJob")
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "completionMode": ("Indexed", "NonIndexed"),
@@ -28,6 +31,20 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "podReplacementPolicy": ("Failed", "TerminatingOrFailed"),
         "terminationMessagePolicy": ("FallbackToLogsOnError", "File"),
     }
+)
+# The fields of a schedule: what they are called, their bounds, and the names that stand for numbers from the
+# lower bound on.
+_CRON: Final = (
+    ("minutes", 0, 59, ""),
+    ("hours", 0, 23, ""),
+    ("days of the month", 1, 31, ""),
+    ("months", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"),
+    ("days of the week", 0, 6, "sun mon tue wed thu fri sat"),
+)
+_CRON_FIELDS: Final = ", ".join(name for name, *_ in _CRON)
+_CRON_RANGE: Final = re.compile(r"(?P<low>[*?]|[A-Za-z0-9]+)(-(?P<high>[A-Za-z0-9]+))?(/(?P<step>[0-9]+))?")
+_CRON_WORDS: Final = re.compile(
+    r"@(yearly|annually|monthly|weekly|daily|midnight|hourly|every (\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)"
 )
 # Other kinds have words of their own by these names.
 _WORDS_OF_PODS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -63,7 +80,38 @@ def validity_faults(body: Json) -> Iterator[str]:
         names = Counter(value_at(each, path.field) for each in value_at(body, path.groups) if path.field)
         for each in (each for each, count in names.items() if count > 1):
             yield f"{path.groups} has several of {path.field} {each}; give each a {path.field} of its own"
+    if isinstance(schedule := mapping(body, "spec").get("schedule"), str) and body["kind"] in _SCHEDULED:
+        yield from (f"spec.schedule {fault}" for fault in _schedule_faults(schedule))
     yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
+
+
+def _schedule_faults(schedule: str) -> Iterator[str]:
+    if "TZ=" in schedule:
+        yield f"is {schedule!r}; write the zone in spec.timeZone"
+    elif schedule.startswith("@"):
+        if not _CRON_WORDS.fullmatch(schedule):
+            yield f"is {schedule!r}; write @hourly, @daily, @weekly, @monthly, @yearly or `@every 1h30m`"
+    elif len(fields := schedule.split()) != len(_CRON):
+        yield f"is {schedule!r}, {many(len(fields), 'field')}; write {len(_CRON)}: {_CRON_FIELDS}"
+    else:
+        for field, (name, low, high, words) in zip(fields, _CRON, strict=True):
+            if not all(_is_in_cron(each, low, high, words.split()) for each in field.split(",") if each):
+                named = f", or {words[:3]} to {words[-3:]}" if words else ""
+                yield f"has {field!r} for {name}; write numbers from {low} to {high}{named}, or *"
+
+
+def _is_in_cron(text: str, low: int, high: int, words: Sequence[str]) -> bool:
+    found = _CRON_RANGE.fullmatch(text)
+    if found is None or (found["step"] and not int(found["step"])):
+        return False
+    if found["low"] in ("*", "?"):
+        return True
+    known = {word: low + index for index, word in enumerate(words)}
+    ends = [known.get(each.lower(), each) for each in (found["low"], found["high"] or found["low"])]
+    if not all(str(each).isdecimal() for each in ends):
+        return False
+    first, last = map(int, ends)
+    return low <= first <= last <= high
 
 
 def _field_faults(value: object, path: str, *, is_ray: bool) -> Iterator[str]:

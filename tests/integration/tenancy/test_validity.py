@@ -1,12 +1,16 @@
-"""What KubeRay takes for valid stays allowed, and what it refuses is known for the version that is pinned."""
+"""What KubeRay takes for valid stays allowed, and what it refuses is known for the version that is pinned. A
+schedule is refused by `muster check` where the API server refuses it.
+"""
 
 from __future__ import annotations
 
+import random
 from hashlib import sha256
 from typing import Any, Final
 
 import pytest
 
+from muster.check.validity import validity_faults
 from muster.local.builder import versions
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, place
@@ -115,6 +119,30 @@ def test_what_was_invalid_before_stays_changeable_and_is_mended(world: World) ->
         assert caller.patch(body, mended).is_allowed
         worse = caller.patch(body, {"metadata": {"labels": {"a": "b"}}, "spec": {"rayVersion": "2.5x"}})
         assert worse.code == 403, worse
+
+
+_PARTS: Final = (
+    *("*", "?", "0", "5", "31", "59", "60", "-1", "1-5", "5-1", "*/2", "*/0", "1/3", "1-9/4", "1-2-3", "1,2"),
+    *("jan", "JAN-mar", "mon-fri", "7", "sunday", "", "*-3", "L", "1.5", "1,61"),
+)
+_SCHEDULES: Final = (
+    *("@daily", "@every 1h30m", "@every", "@noon", "@hourly ", "TZ=UTC 0 * * * *", "0 * * *", "0 0 * * * *"),
+)
+
+
+def test_a_schedule_is_refused_as_the_api_server_refuses_it(world: World) -> None:
+    dice = random.Random(5)
+    drawn = (" ".join(dice.choices(_PARTS, k=5)) for _ in range(100))
+    plain = (" ".join((*["*"] * place, part, *["*"] * (4 - place))) for place in range(5) for part in _PARTS)
+    refused = 0
+    for schedule in (*_SCHEDULES, *drawn, *plain):
+        body = works.cron_job()
+        body["spec"]["schedule"] = schedule
+        answer = world.member.create(body)
+        faults = [each for each in validity_faults(body) if "schedule" in each]
+        assert bool(faults) is not answer.is_allowed, (schedule, faults, answer.message)
+        refused += bool(faults)
+    assert 50 < refused < 220
 
 
 def test_kueue_stops_and_starts_a_job_with_its_runtime_environment(world: World) -> None:
