@@ -21,7 +21,7 @@ from muster.cli.options import (
     manifests_option,
     stack_names,
 )
-from muster.cli.output import STDOUT, for_terminal, is_terminal, note_list, progress, put, put_json
+from muster.cli.output import STDOUT, format_report, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, every_head, heads
 from muster.cloud.price_lists import load_prices
 from muster.errors import ExitCode, MusterError
@@ -167,9 +167,7 @@ def cli(
             fix="name two sides, and none of those.",
         )
     is_whole = not (stacks or manifests or base_plan)
-    found, base_names = (
-        every_head(base, is_gate=bool(fail_on)) if is_whole else (heads(stacks), [*base])
-    )
+    found, base_names = every_head(base, is_gate=bool(fail_on)) if is_whole else (heads(stacks), [*base])
     if not (found or head_plan or manifests):
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
@@ -195,10 +193,11 @@ def cli(
                 shared(),
             )
     report = to_report(diffs, is_whole=is_whole) if explain is None else explain_team(diffs, explain)
-    if not (to_markdown or to_html or as_json) and is_terminal():
-        put(STDOUT, for_terminal(report, has_details=details))
-    elif to_markdown or not (to_html or as_json):
-        put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
+    is_drawn = draws_mermaid(os.environ)
+    if to_markdown:
+        put(to_markdown, markdown.format_comment(report, is_drawn=is_drawn))
+    elif not (to_html or as_json):
+        put(STDOUT, format_report(report, has_details=details, is_drawn=is_drawn))
     if to_html:
         put(to_html, format_html(report))
     if as_json:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from muster.columns import format_columns
 from muster.live import fields
-from muster.live.fields import format_columns
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.live.why.pods import PodReason, PodStatus
