@@ -12,8 +12,10 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,10 +23,17 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
+    load_der_public_key,
     load_pem_private_key,
+    load_pem_public_key,
 )
 
+from muster.cloud.clients import Google
 from release.errors import ReleaseError
+from release.kms import find_key
+
+OWN_CREDENTIALS: Final = Google()
+Kind = TypeVar("Kind", ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey)
 
 VARIABLE: Final = "COSIGN_PASSWORD"
 """The variable with the password of the key, as cosign calls it."""
@@ -34,13 +43,31 @@ _MAKE_KEY: Final = (
 )
 
 
-def load_key(name: str) -> ec.EllipticCurvePrivateKey:
-    """The private key of a PEM file: ECDSA with P-256, as `cosign verify-blob --key` expects."""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`sign` makes the signature of a content with the private half, in DER."""
+
+    public: ec.EllipticCurvePublicKey
+    sign: Callable[[bytes], bytes]
+
+
+def load_key(name: str, *, google: Google = OWN_CREDENTIALS) -> Key:
+    """The key of a PEM file or of a KMS: ECDSA with P-256, as `cosign verify-blob --key` expects."""
     if "://" in name:
-        raise ReleaseError(
-            f"--key {name}: a key of a KMS is not read here. Fix: leave --key out, and sign the finished "
-            f"checksums: `cosign sign-blob --key {name} --bundle SHA256SUMS.sigstore.json SHA256SUMS`."
-        )
+        content, sign = find_key(name, google=google)
+        load = load_pem_public_key if content.startswith(b"-----") else load_der_public_key
+        return Key(_p256(load(content), ec.EllipticCurvePublicKey, name), sign)
+    key = _p256(_load_file(name), ec.EllipticCurvePrivateKey, name)
+    return Key(key.public_key(), lambda content: key.sign(content, ec.ECDSA(SHA256())))
+
+
+def _p256(key: object, kind: type[Kind], name: str) -> Kind:
+    if not isinstance(key, kind) or not isinstance(key.curve, ec.SECP256R1):
+        raise ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
+    return key
+
+
+def _load_file(name: str) -> object:
     try:
         content = Path(name).read_bytes()
     except OSError as error:
@@ -52,21 +79,18 @@ def load_key(name: str) -> ec.EllipticCurvePrivateKey:
         )
     password = os.environ.get(VARIABLE, "").encode() or None
     try:
-        key = load_pem_private_key(content, password)
+        return load_pem_private_key(content, password)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ReleaseError(
             f"--key {name}: cannot be decrypted or read ({error}). Fix: set {VARIABLE}, or {_MAKE_KEY}."
         ) from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
-    return key
 
 
-def sign(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
+def sign(file: Path, key: Key) -> None:
     """Write both forms of the signature, and the public key, beside the file."""
     content = file.read_bytes()
-    signature = base64.b64encode(key.sign(content, ec.ECDSA(SHA256()))).decode()
-    public = key.public_key()
+    signature = base64.b64encode(key.sign(content)).decode()
+    public = key.public
     file.with_name(f"{file.name}.sig").write_text(signature, encoding="ascii")
     file.with_name(f"{file.name}.pub").write_bytes(
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
