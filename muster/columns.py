@@ -51,7 +51,7 @@ def fit_columns(
     for count in range(len(minor) + 1):
         shown = {place: cells for place, cells in columns if head[place] not in minor[:count]}
         widths = {place: _least(*cells, is_figure=cells[0] in right) for place, cells in shown.items()}
-        spare = room - taken(widths)
+        spare = room - line_width(widths)
         if spare >= 0:
             break
     else:
@@ -74,7 +74,7 @@ def _least(head: str, *cells: str, is_figure: bool) -> int:
     return max([least, *map(len, cells)]) if is_figure else least
 
 
-def taken(widths: Mapping[int, int]) -> int:
+def line_width(widths: Mapping[int, int]) -> int:
     """The width of a line of these columns."""
     return sum(widths.values()) + len(GAP) * (len(widths) - 1)
 

@@ -183,10 +183,10 @@ def heads(stacks: Sequence[str]) -> list[Head]:
 
 def every_head(base: Sequence[str], *, is_gate: bool) -> tuple[list[Head], list[str]]:
     """Every stack that the project has or had at the base, and the base. None where the base is not one
-    revision.
+    revision, or neither is there.
     """
     is_other = [bool(name) or not _is_revision(path) for name, path in map(parse_stack_option, base)]
-    if len(base) > 1 or any(is_other):
+    if len(base) > 1 or any(is_other) or not (base or stack_names()):
         return [], [*base]
     project = paths.project()
     revision = base[0] if base else default_revision(project, is_gate=is_gate)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from muster.columns import GAP, draw_bar, fit_columns, lay_out, taken
+from muster.columns import GAP, draw_bar, fit_columns, lay_out, line_width
 from muster.preview.banner import plain
 from muster.preview.document import (
     Answer,
@@ -123,10 +123,15 @@ class _Writer:
                     yield f"{block.hidden} unchanged queues are not drawn."
 
     def _wrapped(self, text: str, first: str, next_: str) -> list[str]:
-        width = self._columns - _INDENT
-        indents = {"initial_indent": first, "subsequent_indent": next_}
-        # An address is copied, and is left whole.
-        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False, **indents) or [""]
+        return textwrap.wrap(
+            text,
+            self._columns - _INDENT,
+            initial_indent=first,
+            subsequent_indent=next_,
+            # An address is copied, and is left whole.
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
 
     def _table(self, table: Table) -> Iterator[str]:
         rows = [tuple(plain(cell) for cell in row) for row in table.rows]
@@ -136,7 +141,7 @@ class _Writer:
         if not widths:
             yield from self._stacked(table, rows)
             return
-        length = min(_BAR, room - taken(widths) - len(GAP))
+        length = min(_BAR, room - line_width(widths) - len(GAP))
         for line in lay_out(table.head, table.head, widths, table.figures):
             yield self.paint(line.rstrip(), _DIM)
         for index, row in enumerate(rows):

@@ -166,8 +166,9 @@ def cli(
             "--manifests takes the place of stacks, bases, plans and prices.",
             fix="name two sides, and none of those.",
         )
-    is_whole = not (stacks or manifests or base_plan)
-    found, base_names = every_head(base, is_gate=bool(fail_on)) if is_whole else (heads(stacks), [*base])
+    found, base_names = heads(stacks), [*base]
+    if not (stacks or manifests or base_plan):
+        found, base_names = every_head(base, is_gate=bool(fail_on))
     if not (found or head_plan or manifests):
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
@@ -192,7 +193,11 @@ def cli(
                 SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
                 shared(),
             )
-    report = to_report(diffs, is_whole=is_whole) if explain is None else explain_team(diffs, explain)
+    report = (
+        to_report(diffs, is_whole=bool(found) and not stacks)
+        if explain is None
+        else explain_team(diffs, explain)
+    )
     is_drawn = draws_mermaid(os.environ)
     if to_markdown:
         put(to_markdown, markdown.format_comment(report, is_drawn=is_drawn))

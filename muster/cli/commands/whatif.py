@@ -70,7 +70,10 @@ _CODES = {
     help="Time limit of each side with KAI.",
 )
 @click.option(
-    "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
+    "--markdown",
+    "to_markdown",
+    metavar="OUT",
+    help="Write Markdown; - is standard output, the default where that is no terminal.",
 )
 @click.option("--html", "to_html", metavar="OUT", help="Write one page of HTML.")
 @json_option
