@@ -14,8 +14,9 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -33,7 +34,6 @@ from release.errors import ReleaseError
 from release.kms import find_key
 
 OWN_CREDENTIALS: Final = Google()
-Kind = TypeVar("Kind", ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey)
 
 VARIABLE: Final = "COSIGN_PASSWORD"
 """The variable with the password of the key, as cosign calls it."""
@@ -56,18 +56,23 @@ def load_key(name: str, *, google: Google = OWN_CREDENTIALS) -> Key:
     if "://" in name:
         content, sign = find_key(name, google=google)
         load = load_pem_public_key if content.startswith(b"-----") else load_der_public_key
-        return Key(_p256(load(content), ec.EllipticCurvePublicKey, name), sign)
-    key = _p256(_load_file(name), ec.EllipticCurvePrivateKey, name)
-    return Key(key.public_key(), lambda content: key.sign(content, ec.ECDSA(SHA256())))
+        public = load(content)
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise _no_p256(name)
+    else:
+        private = _load_file(name)
+        public = private.public_key()
+        sign = partial(private.sign, signature_algorithm=ec.ECDSA(SHA256()))
+    if not isinstance(public.curve, ec.SECP256R1):
+        raise _no_p256(name)
+    return Key(public, sign)
 
 
-def _p256(key: object, kind: type[Kind], name: str) -> Kind:
-    if not isinstance(key, kind) or not isinstance(key.curve, ec.SECP256R1):
-        raise ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
-    return key
+def _no_p256(name: str) -> ReleaseError:
+    return ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
 
 
-def _load_file(name: str) -> object:
+def _load_file(name: str) -> ec.EllipticCurvePrivateKey:
     try:
         content = Path(name).read_bytes()
     except OSError as error:
@@ -79,11 +84,14 @@ def _load_file(name: str) -> object:
         )
     password = os.environ.get(VARIABLE, "").encode() or None
     try:
-        return load_pem_private_key(content, password)
+        key = load_pem_private_key(content, password)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ReleaseError(
             f"--key {name}: cannot be decrypted or read ({error}). Fix: set {VARIABLE}, or {_MAKE_KEY}."
         ) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise _no_p256(name)
+    return key
 
 
 def sign(file: Path, key: Key) -> None:

@@ -53,7 +53,7 @@ def test_a_job_of_kai_names_the_pool_that_its_gate_does() -> None:
     gated = next(each for each in lists["/api/v1/pods"] if each["spec"]["schedulingGates"])
     gated["metadata"]["annotations"]["muster.dev/gang-status"] = "0 of 1 l4 nodes for workers"
     place = "/namespaces/team-a"
-    objects = {
+    objects: dict[str, Any] = {
         f"{path.rpartition('/')[0]}{place}/{path.rpartition('/')[2]}": {"items": listed}
         for path, listed in lists.items()
     }

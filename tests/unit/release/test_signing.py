@@ -94,8 +94,8 @@ def test_a_key_in_amazons_kms_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_key_that_cannot_sign_is_named_with_a_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (VARIABLE, "AWS_REGION"):
-        monkeypatch.delenv(name, raising=False)
+    for variable in (VARIABLE, "AWS_REGION"):
+        monkeypatch.delenv(variable, raising=False)
     other = _write_key(tmp_path / "rsa", rsa.generate_private_key(public_exponent=65537, key_size=2048))
     locked = _write_key(tmp_path / "locked", ec.generate_private_key(ec.SECP256R1()), "hunter2")
     cosign = tmp_path / "cosign.key"
