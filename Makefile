@@ -8,9 +8,10 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Everything of requirements/dev.txt is installed; what `make up` needs is.
+# Everything of requirements/dev.txt is installed; what `make up` needs is; what `make docs` needs is.
 STAMP := $(VENV)/.installed
 UP_STAMP := $(or $(wildcard $(STAMP)),$(VENV)/.installed-up)
+DOCS_STAMP := $(or $(wildcard $(STAMP)),$(VENV)/.installed-docs)
 PLANE ?= default
 BASE ?= HEAD
 
@@ -27,9 +28,18 @@ $(VENV)/.installed-up: requirements/up.txt pyproject.toml
 	@$(PY) -m muster.local.preflight
 	$(call install,up)
 
-define install
+$(VENV)/.installed-docs: requirements/docs.txt
+	@./.ci/python $(PYTHON) $(VENV)
+	$(call packages,docs)
+	@touch $@
+
+define packages
 	@echo "installing Python packages into $(VENV): requirements/$(1).txt"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/$(1).txt
+endef
+
+define install
+	$(call packages,$(1))
 	@$(PY) -m pip uninstall --quiet --quiet --yes muster # the package's name before muster-gpu: two would both put `muster` on the path
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -158,12 +168,12 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	@lock() { uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" "$$@"; }; data=muster/artifacts/data/requirements; \
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
-	lock --generate-hashes --constraint requirements/dev.txt requirements/up.in -o requirements/up.txt; \
+	for name in up docs; do lock --generate-hashes --constraint requirements/dev.txt requirements/$$name.in -o requirements/$$name.txt; done; \
 	for name in controller ray ray-2.60 go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,check,program,gke,eks,local}.in -o $$data/constraints.txt
 
 .PHONY: docs
-docs: $(STAMP) ## Build the documentation's site into build/site, without a warning and without a network
+docs: $(DOCS_STAMP) ## Build the documentation's site into build/site, without a warning and without a network
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 .PHONY: reference

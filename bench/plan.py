@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from bench.replay import by_demand, describe, read_trace
+from muster.cli.output import format_report
 from muster.config.document import NAMESPACE, parse_text
 from muster.config.stack import examine
 from muster.preview.proposal.evaluate import Budget, Subject
@@ -55,7 +56,7 @@ def main() -> None:
     budget = Budget(evaluations=arguments.evaluations, seconds=arguments.seconds, jobs=arguments.players)
     answer = propose(subject, name="bench", program=ensure_player(), budget=budget, on_evaluation=show)
     wall = time.monotonic() - began
-    print(format_proposal(answer))
+    print(format_proposal(answer, format_report))
     own, players = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = sum(each.ru_utime + each.ru_stime for each in (own, players))
     memory = f"{own.ru_maxrss / _MIB:.0f} MiB here, {players.ru_maxrss / _MIB:.0f} MiB in the largest player"

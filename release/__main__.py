@@ -45,7 +45,12 @@ def main() -> int:
         metavar="SUBJECT",
         help="release although these facts are old, as `python -m muster.facts` names them; can be repeated",
     )
-    parser.add_argument("--key", default="", metavar="FILE", help="sign the checksums with this private key")
+    parser.add_argument(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="sign the checksums: a PEM file, awskms:///ID or gcpkms://...",
+    )
     parser.add_argument(
         "--repository", default="", metavar="URL", help="write SECURITY-INSIGHTS.yml of the repository there"
     )

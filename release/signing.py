@@ -12,6 +12,9 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +24,16 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
+    load_der_public_key,
     load_pem_private_key,
+    load_pem_public_key,
 )
 
+from muster.cloud.clients import Google
 from release.errors import ReleaseError
+from release.kms import find_key
+
+OWN_CREDENTIALS: Final = Google()
 
 VARIABLE: Final = "COSIGN_PASSWORD"
 """The variable with the password of the key, as cosign calls it."""
@@ -34,13 +43,36 @@ _MAKE_KEY: Final = (
 )
 
 
-def load_key(name: str) -> ec.EllipticCurvePrivateKey:
-    """The private key of a PEM file: ECDSA with P-256, as `cosign verify-blob --key` expects."""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`sign` makes the signature of a content with the private half, in DER."""
+
+    public: ec.EllipticCurvePublicKey
+    sign: Callable[[bytes], bytes]
+
+
+def load_key(name: str, *, google: Google = OWN_CREDENTIALS) -> Key:
+    """The key of a PEM file or of a KMS: ECDSA with P-256, as `cosign verify-blob --key` expects."""
     if "://" in name:
-        raise ReleaseError(
-            f"--key {name}: a key of a KMS is not read here. Fix: leave --key out, and sign the finished "
-            f"checksums: `cosign sign-blob --key {name} --bundle SHA256SUMS.sigstore.json SHA256SUMS`."
-        )
+        content, sign = find_key(name, google=google)
+        load = load_pem_public_key if content.startswith(b"-----") else load_der_public_key
+        public = load(content)
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise _no_p256(name)
+    else:
+        private = _load_file(name)
+        public = private.public_key()
+        sign = partial(private.sign, signature_algorithm=ec.ECDSA(SHA256()))
+    if not isinstance(public.curve, ec.SECP256R1):
+        raise _no_p256(name)
+    return Key(public, sign)
+
+
+def _no_p256(name: str) -> ReleaseError:
+    return ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
+
+
+def _load_file(name: str) -> ec.EllipticCurvePrivateKey:
     try:
         content = Path(name).read_bytes()
     except OSError as error:
@@ -57,16 +89,16 @@ def load_key(name: str) -> ec.EllipticCurvePrivateKey:
         raise ReleaseError(
             f"--key {name}: cannot be decrypted or read ({error}). Fix: set {VARIABLE}, or {_MAKE_KEY}."
         ) from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ReleaseError(f"--key {name}: is no ECDSA key with P-256. Fix: {_MAKE_KEY}.")
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise _no_p256(name)
     return key
 
 
-def sign(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
+def sign(file: Path, key: Key) -> None:
     """Write both forms of the signature, and the public key, beside the file."""
     content = file.read_bytes()
-    signature = base64.b64encode(key.sign(content, ec.ECDSA(SHA256()))).decode()
-    public = key.public_key()
+    signature = base64.b64encode(key.sign(content)).decode()
+    public = key.public
     file.with_name(f"{file.name}.sig").write_text(signature, encoding="ascii")
     file.with_name(f"{file.name}.pub").write_bytes(
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

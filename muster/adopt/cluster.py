@@ -209,3 +209,17 @@ def to_label(name: str) -> str:
     if is_dns_label(name):
         return name
     return _FOREIGN.sub("-", name.lower()).strip("-")[:_LONGEST].strip("-") or "unnamed"
+
+
+def named_objects(live: LiveCluster) -> dict[str, set[str]]:
+    """The flavors and checks that queues name, by kind."""
+    queues = (*live.of("ClusterQueue"), *live.of("Cohort"))
+    groups = [group for queue in queues for group in items(queue, "spec", "resourceGroups")]
+    return {
+        "ResourceFlavor": {text(flavor, "name") for group in groups for flavor in items(group, "flavors")},
+        "AdmissionCheck": {
+            text(use, "name")
+            for queue in live.of("ClusterQueue")
+            for use in items(queue, "spec", "admissionChecksStrategy", "admissionChecks")
+        },
+    }

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, named_objects, title
 from muster.adopt.compare import LABELS, Fate, compare_objects
 from muster.adopt.kai import is_unlimited, to_values
 from muster.adopt.kueue import to_kueue
@@ -20,7 +20,7 @@ from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
 from muster.adopt.nodes import named_accelerator
 from muster.config.stack import read_values
 from muster.errors import MusterError
-from muster.live.fields import items, mapping, text, texts
+from muster.live.fields import mapping, text, texts
 from muster.live.snapshot.kueue import cohort_parents, read_groups, read_tree
 from muster.live.snapshot.workloads import circles
 from muster.model import names
@@ -66,20 +66,6 @@ def _circle(where: str, parent: str, effect: str) -> Violation:
 
 
 # Kueue
-
-
-def named_objects(live: LiveCluster) -> dict[str, set[str]]:
-    """The flavors and checks that queues name, by kind."""
-    queues = (*live.of("ClusterQueue"), *live.of("Cohort"))
-    groups = [group for queue in queues for group in items(queue, "spec", "resourceGroups")]
-    return {
-        "ResourceFlavor": {text(flavor, "name") for group in groups for flavor in items(group, "flavors")},
-        "AdmissionCheck": {
-            text(use, "name")
-            for queue in live.of("ClusterQueue")
-            for use in items(queue, "spec", "admissionChecksStrategy", "admissionChecks")
-        },
-    }
 
 
 def _unnamed(live: LiveCluster) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.cluster import Findings, LiveCluster, NameBook, title
+from muster.adopt.cluster import Findings, LiveCluster, NameBook, named_objects, title
 from muster.live.fields import items, mapping, text, texts
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS
@@ -157,20 +157,43 @@ def _amount(value: object) -> Any:
 # written exactly as it is (`kueue.exact`).
 
 
+_NO_POOL: Final = "a flavor without a pool: the report of a change shows no quotas in it"
+
+
 def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """Name -> pool."""
     if not (live.is_whole or live.nodes):
         no_nodes(findings)
         return {}
-    book, found = NameBook({names.SYSTEM_POOL}), {}
+    book, found, made = NameBook({names.SYSTEM_POOL}), {}, _pools(live, findings)
     for flavor in live.of("ResourceFlavor"):
-        nodes = selected(live, flavor)
-        pool = _pool(flavor, nodes, findings)
-        if pool is not None:
-            own = text(flavor, "metadata", "name")
+        own = text(flavor, "metadata", "name")
+        if own in made:
             name = book.take(own, suffix="pool")
             said = {"flavor": own} if name != own else {}
-            found[name] = {**pool, "kueue": {**said, "exact": True, **to_flavor(flavor)}}
+            found[name] = {**made[own], "kueue": {**said, "exact": True, **to_flavor(flavor)}}
+    return found
+
+
+def _pools(live: LiveCluster, findings: Findings) -> dict[str, dict[str, Any]]:
+    """Flavor -> pool. A node is in one: that of a flavor of queues, and among these of the most labels."""
+    used, owners = named_objects(live)["ResourceFlavor"], dict[str, str]()
+    found: dict[str, dict[str, Any]] = {}
+
+    def rank(flavor: Manifest) -> tuple[bool, int]:
+        return text(flavor, "metadata", "name") not in used, -len(texts(flavor, "spec", "nodeLabels"))
+
+    for flavor in sorted(live.of("ResourceFlavor"), key=rank):
+        own, nodes = text(flavor, "metadata", "name"), selected(live, flavor)
+        if (pool := _pool(flavor, nodes, findings)) is None:
+            continue
+        places = [text(each, "metadata", "name") for each in nodes]
+        if other := next((owners[each] for each in places if each in owners), ""):
+            reason = f"selects nodes that are in the pool of flavor {other}."
+            findings.reworded(title(flavor), "", reason, _NO_POOL)
+            continue
+        owners |= dict.fromkeys(places, own)
+        found[own] = pool
     return found
 
 
@@ -191,14 +214,13 @@ def selected(live: LiveCluster, flavor: Manifest) -> list[Manifest]:
 
 def _pool(flavor: Manifest, nodes: list[Manifest], findings: Findings) -> dict[str, Any] | None:
     shapes = {shape_of(each) for each in nodes}
-    effect = "a flavor without a pool: the report of a change shows no quotas in it"
     if len(shapes) != 1:
         kinds = f"selects {len(nodes)} nodes of {len(shapes)} kinds" if nodes else "selects no node now"
-        findings.reworded(title(flavor), "", f"{kinds}, and a pool is of equal nodes.", effect)
+        findings.reworded(title(flavor), "", f"{kinds}, and a pool is of equal nodes.", _NO_POOL)
         return None
     said = described(shapes.pop(), nodes)
     if said is None:
         reason = "selects nodes with GPUs that no label names."
-        findings.reworded(title(flavor), "", reason, effect)
+        findings.reworded(title(flavor), "", reason, _NO_POOL)
         return None
     return {**said, "maxNodes": len(nodes)}

@@ -22,6 +22,7 @@ from muster.check.definitions import (
     fix,
     image_faults,
     kind_fault,
+    resource_faults,
     without_nulls,
 )
 from muster.check.manifests import Json, resource_of
@@ -148,6 +149,9 @@ class Admission:
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
+        if not self._is_ours or self.tree.kai:  # No webhook compares them with the queue's.
+            nodes = {name for flavor in self.policy.flavors for name in flavor.node}
+            findings += [Finding(Level.WARNED, DEFINITION, each) for each in resource_faults(now, nodes)]
         if not malformed:  # None reads what has another type.
             findings += [Finding(Level.REFUSED, DEFINITION, each) for each in validity_faults(now)]
             findings += claim_findings(self.stack, now, self._claimed)

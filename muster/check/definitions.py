@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
-from muster.model.nearest import meant
+from muster.model.nearest import meant, meant_resource
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import WORK
@@ -145,6 +145,17 @@ def class_faults(body: Json, stack: Stack) -> Iterator[str]:
             f"runtimeClassName {name}, which Muster does not install: in a cluster without it no pod can be "
             "made; remove it, or ask the platform team whether there is one"
         )
+
+
+def resource_faults(body: Json, known: Collection[str]) -> Iterator[str]:
+    """The resources whose names are nearly those of a device; nodes have those of `known`. The API server
+    takes every name.
+    """
+    resources = (container.get("resources") for container in containers(body.get("spec")))
+    asked = (name for each in resources if isinstance(each, dict) for name in mapping(each, "limits"))
+    for name in dict.fromkeys(each for each in asked if each not in known):
+        if real := meant_resource(name, ()):
+            yield f"no node has {name}, so its pods would wait forever; write {real} in its place"
 
 
 def containers(value: object) -> Iterator[Json]:

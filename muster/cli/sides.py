@@ -11,7 +11,8 @@ from typing import Final
 
 import click
 
-from muster.cli.options import existing_stack, stack_path
+from muster import paths
+from muster.cli.options import existing_stack, stack_names, stack_path
 from muster.cli.output import note
 from muster.config.project import PROJECT_FILE, extended_file
 from muster.errors import ExitCode, MusterError
@@ -180,6 +181,26 @@ def heads(stacks: Sequence[str]) -> list[Head]:
     return [_head(stack) for stack in stacks]
 
 
+def every_head(base: Sequence[str], *, is_gate: bool) -> tuple[list[Head], list[str]]:
+    """Every stack that the project has or had at the base, and the base. None where the base is not one
+    revision, or neither is there.
+    """
+    is_other = [bool(name) or not _is_revision(path) for name, path in map(parse_stack_option, base)]
+    if len(base) > 1 or any(is_other) or not (base or stack_names()):
+        return [], [*base]
+    project = paths.project()
+    revision = base[0] if base else default_revision(project, is_gate=is_gate)
+    check_revision(revision, project)
+    before = (Path(name) for name, _ in files_at(revision, f"./{paths.STACKS}", project) or ())
+    names = {*stack_names(), *(stack_name(each) for each in before if each.match("Pulumi.*.yaml"))}
+    return heads(sorted(names)), [revision]
+
+
+def _is_revision(path: Path) -> bool:
+    """Whether what `--base` names is neither a file nor none."""
+    return str(path) != NONE and not path.is_file() and path.suffix not in (".yaml", ".yml")
+
+
 def _head(stack: str) -> Head:
     name, path = parse_stack_option(stack)
     if not name:
@@ -229,7 +250,7 @@ def _is_before(name: str, named: Sequence[str]) -> bool:
 def _base(value: str, found: Sequence[Head], into: Path) -> Iterator[str]:
     name, path = parse_stack_option(value)
     text = str(path) if name else value
-    if text == NONE or path.is_file() or text.endswith((".yaml", ".yml")):
+    if not _is_revision(path):
         yield value
         return
     for head in found:

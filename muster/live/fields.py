@@ -8,29 +8,12 @@ Known types are text, numbers, datetimes, enumerations, and tuples, mappings and
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
-
-from muster.printable import sanitize_line
-
-
-def format_columns(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
-) -> Iterator[str]:
-    """The lines of a table, from untrusted text; columns whose heads are in `right` end at the right."""
-    table = [head, *([sanitize_line(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for cell, width, name in zip(row, widths, head, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
-
 
 Json = Mapping[str, object]
 

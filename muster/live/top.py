@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from muster.columns import draw_bar, format_columns
 from muster.kubernetes.client import Client, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.fields import Json, format_columns, items, mapping, moment, text
+from muster.live.fields import Json, items, mapping, moment, text
 from muster.live.snapshot import kai, kueue
 from muster.live.snapshot.kueue import read_tree
 from muster.live.why.format import format_headline, format_reason, job_label
@@ -383,24 +384,32 @@ def _nodes(listed: Sequence[Json], of_jobs: Sequence[Job], index: PodIndex) -> I
 # As text
 
 
-def format_top(top: Top) -> str:
-    """Three tables. Every line ends with a newline; a terminal cuts what is too wide."""
+_BAR: Final = 10
+
+
+def format_top(top: Top, *, columns: int | None = None) -> str:
+    """Three tables. Every line ends with a newline. A terminal has so many `columns`, and gets bars."""
+    has_bars = columns is not None
+    queue = ("Queue", "Cohort", "Flavor", "Quota", "Used", "Borrowed", "Waiting", "Oldest", "In use")
     parts = (
-        (("Queue", "Cohort", "Flavor", "Quota", "Used", "Borrowed", "Waiting", "Oldest"), _queue_rows(top)),
-        (("Job", "Queue", "Step", "Since", "Deadline", "Reason"), _gang_rows(top)),
-        (("Node", "Pool", "Devices", "Since", "For"), _node_rows(top)),
+        (queue[: None if has_bars else -1], ("Cohort", "Oldest"), _queue_rows(top, has_bars=has_bars)),
+        (("Job", "Queue", "Step", "Since", "Deadline", "Reason"), ("Queue", "Deadline"), _gang_rows(top)),
+        (("Node", "Pool", "Devices", "Since", "For"), (), _node_rows(top)),
     )
     right = ("Quota", "Used", "Borrowed", "Waiting", "Oldest", "Devices", "Since")
     waiting = sum(each.waiting for each in top.queues)
     counts = f"{many(len(top.gangs), 'job')}, {waiting} waiting in a queue, {many(len(top.nodes), 'node')}"
     lines = [f"{clock(top.taken)}: {counts}", *(f"{why}." for why in top.unreadable)]
-    for head, rows in parts:
+    for head, minor, rows in parts:
         listed = list(rows)
-        lines += ["", *format_columns(head, listed, right)] if listed else []
+        lines += ["", *format_columns(head, listed, right, room=columns, minor=minor)] if listed else []
     return "".join(f"{line}\n" for line in lines)
 
 
-def _queue_rows(top: Top) -> Iterator[tuple[str, ...]]:
+def _queue_rows(top: Top, *, has_bars: bool) -> Iterator[tuple[str, ...]]:
+    scales: dict[str, float] = {}
+    for use in (use for queue in top.queues for use in queue.flavors):
+        scales[use.flavor] = max(scales.get(use.flavor, 1), use.quota or 0, use.used)
     for queue in top.queues:
         waiting = (str(queue.waiting or ""), _age(queue.oldest, top.taken))
         shown = [each for each in queue.flavors if each.quota != 0 or each.used] or [FlavorUse("", "", 0, 0)]
@@ -417,7 +426,14 @@ def _queue_rows(top: Top) -> Iterator[tuple[str, ...]]:
                 unit,
                 *(figures if use.flavor else ("", "", "")),
                 *(waiting if index == 0 else ("", "")),
+                *((_bar(use, scales.get(use.flavor, 1)),) if has_bars else ()),
             )
+
+
+def _bar(use: FlavorUse, scale: float) -> str:
+    """What is used of the quota is full, what is borrowed shaded, and what is free dotted."""
+    ends = (use.used - use.borrowed, use.used, max(use.used, use.quota or 0))
+    return "".join(draw_bar(ends, "█▒·", scale=scale, length=_BAR))
 
 
 def _gang_rows(top: Top) -> Iterator[tuple[str, ...]]:

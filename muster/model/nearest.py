@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.names import DEVICE_RESOURCES, MIG_PREFIX
+
 # How much of two words has to be alike, and how much if they do not begin alike.
 _ALIKE: Final = 0.6
 _ALIKE_ELSEWHERE: Final = 0.8
@@ -127,6 +129,16 @@ def meant(word: str, allowed: Iterable[str], *, noun: str) -> tuple[str | None, 
     if " " in meaning and (noun != "key" or {"capacity", "sharing"} & set(choices)):
         return None, meaning
     return _by_parts(word, choices) or _by_letters(word, choices, noun=noun), ""
+
+
+def meant_resource(word: str, known: Iterable[str]) -> str | None:
+    """The resource that was probably meant where a container asks for another one: of the known ones, else of
+    the devices of any node. None for the name of a device, and for a slice of one.
+    """
+    if word in DEVICE_RESOURCES or word.startswith(MIG_PREFIX):
+        return None
+    one = word.removesuffix("s")
+    return meant(one, known, noun="resource")[0] or meant(one, DEVICE_RESOURCES, noun="resource")[0]
 
 
 @lru_cache(maxsize=1024)

@@ -56,7 +56,8 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class Table:
     """`head` is text of Muster. Every row has as many cells. `figures` names the columns of figures, which
-    are right-aligned. `marks` and `bars` have one entry for each row, or none at all.
+    are right-aligned. `marks` and `bars` have one entry for each row, or none at all. `minor`: what a narrow
+    terminal leaves out, the first one first.
     """
 
     head: tuple[str, ...]
@@ -64,6 +65,7 @@ class Table:
     figures: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
     bars: tuple[Bar, ...] = ()
+    minor: tuple[str, ...] = ()
 
     @property
     def bar_column(self) -> int | None:

@@ -318,6 +318,7 @@ def _quotas(diff: StackDiff, pools: list[PoolView]) -> Table:
         _QUOTA[1:shown],
         marks=tuple(marks),
         bars=() if is_kai else to_bars(changes, diff.used),
+        minor=("May lend", "May borrow"),
     )
 
 

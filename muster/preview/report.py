@@ -111,11 +111,16 @@ _DETAILS: Final[tuple[Callable[[StackDiff], Iterator[Section]], ...]] = (
 )
 
 
-def to_report(stacks: Sequence[StackDiff]) -> Report:
-    """The report of all stacks. With several stacks, the first line is how many change."""
-    return Report(
-        tuple(to_stack_report(each) for each in stacks), _headline(stacks) if len(stacks) > 1 else ()
-    )
+def to_report(stacks: Sequence[StackDiff], *, is_whole: bool = False) -> Report:
+    """The report of all stacks. With several stacks, the first line is how many change. `is_whole`: they are
+    all that a project has, and those that the change does not touch are only named in that line.
+    """
+    quiet = tuple(each.name for each in stacks if is_whole and each.is_empty)
+    shown = tuple(to_stack_report(each) for each in stacks if each.name not in quiet)
+    headline = _headline(stacks) if len(stacks) > 1 else ()
+    if quiet:
+        headline = (*(headline or ("Nothing changes.",)), " Not touched: ", *join_names(quiet, most=20), ".")
+    return Report(shown, headline)
 
 
 def to_stack_report(diff: StackDiff) -> StackReport:

@@ -4,9 +4,10 @@ What a page folds is one line here, unless all of it is wanted.
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from muster.columns import GAP, draw_bar, fit_columns, lay_out, line_width
 from muster.preview.banner import plain
 from muster.preview.document import (
     Answer,
@@ -41,13 +42,18 @@ _COLOURS: Final[Mapping[Mark, str]] = {
 }
 _BOLD, _DIM = "1", "2"
 _BAR: Final = 20
+_SHORTEST_BAR: Final = 10
+_INDENT: Final = 2
 _NARROWEST: Final = 40
+
+_Pieces = Sequence[tuple[str, str]]
+"""Texts that follow each other, each with its colour."""
 
 
 def format_terminal(report: Report, *, columns: int, has_colour: bool, has_details: bool) -> str:
     """Lines of at most `columns` characters where words can be broken."""
     writer = _Writer(max(columns, _NARROWEST), has_colour=has_colour, has_details=has_details)
-    head = [writer.paint(plain(report.headline), _BOLD), ""] if report.headline else []
+    head = [*writer.flow([(plain(report.headline), _BOLD)]), ""] if report.headline else []
     return "\n".join([*head, *(line for stack in report.stacks for line in writer.stack(stack))]) + "\n"
 
 
@@ -63,14 +69,17 @@ class _Writer:
         if stack.status:
             answer, colour = stack.status.answer.badge, _ANSWER_COLOURS[stack.status.answer]
         why = f" ({stack.status.why})" if stack.status and stack.status.why else ""
-        yield f"{self.paint(stack.name.text, _BOLD)}: {self.paint(answer, colour)}{why}"
+        yield from self.flow([(stack.name.text, _BOLD), (": ", ""), (answer, colour), (why, "")])
         if stack.banner:
-            yield "".join(
-                self.paint(plain(each.text), _COLOURS.get(each.mark, "")) + each.after
-                for each in stack.banner
+            yield from self.flow(
+                [
+                    piece
+                    for each in stack.banner
+                    for piece in ((plain(each.text), _COLOURS.get(each.mark, "")), (each.after, ""))
+                ]
             )
         else:
-            yield from (plain(text) for text in stack.summary)
+            yield from (line for text in stack.summary for line in self.flow([(plain(text), "")]))
         yield ""
         folded = []
         for section in stack.sections:
@@ -82,10 +91,21 @@ class _Writer:
             yield from textwrap.wrap(f"More with --details: {'; '.join(folded)}.", self._columns)
             yield ""
 
+    def flow(self, pieces: _Pieces) -> Iterator[str]:
+        """Lines of text whose words keep their colours."""
+        whole, start = "".join(text for text, _ in pieces), 0
+        for line in textwrap.wrap(whole, self._columns):
+            start = whole.index(line, start)
+            end, at, painted = start + len(line), 0, ""
+            for text, code in pieces:
+                painted += self.paint(whole[max(at, start) : min(at + len(text), end)], code)
+                at += len(text)
+            yield painted
+
     def _section(self, section: Section) -> Iterator[str]:
         yield self.paint(section.title, _BOLD)
         for block in section.blocks:
-            yield from (f"  {line}" for line in self._block(block))
+            yield from (f"{_INDENT * ' '}{line}" for line in self._block(block))
             yield ""
 
     def _block(self, block: Block) -> Iterator[str]:
@@ -103,26 +123,38 @@ class _Writer:
                     yield f"{block.hidden} unchanged queues are not drawn."
 
     def _wrapped(self, text: str, first: str, next_: str) -> list[str]:
-        return textwrap.wrap(text, self._columns - 2, initial_indent=first, subsequent_indent=next_) or [""]
+        return textwrap.wrap(
+            text,
+            self._columns - _INDENT,
+            initial_indent=first,
+            subsequent_indent=next_,
+            # An address is copied, and is left whole.
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
 
     def _table(self, table: Table) -> Iterator[str]:
         rows = [tuple(plain(cell) for cell in row) for row in table.rows]
-        widths = [max(map(len, column)) for column in zip(table.head, *rows, strict=True)]
-        if sum(widths) + 2 * len(widths) + (_BAR if table.bars else 0) > self._columns:
+        room = self._columns - _INDENT
+        least = len(GAP) + _SHORTEST_BAR if table.bars else 0
+        widths = fit_columns(table.head, rows, table.figures, room=room - least, minor=table.minor)
+        if not widths:
             yield from self._stacked(table, rows)
             return
-
-        def line(cells: tuple[str, ...]) -> str:
-            return "  ".join(
-                cell.rjust(width) if head in table.figures else cell.ljust(width)
-                for cell, width, head in zip(cells, widths, table.head, strict=True)
-            )
-
-        yield self.paint(line(table.head).rstrip(), _DIM)
+        length = min(_BAR, room - line_width(widths) - len(GAP))
+        for line in lay_out(table.head, table.head, widths, table.figures):
+            yield self.paint(line.rstrip(), _DIM)
         for index, row in enumerate(rows):
             colour = _COLOURS.get(table.marks[index], "") if table.marks else ""
-            bar = f"  {self._bar(table.bars[index])}" if table.bars else ""
-            yield (self.paint(line(row), colour) + bar).rstrip()
+            first, *rest = lay_out(table.head, row, widths, table.figures)
+            bar = GAP + self._bar(table.bars[index], length) if table.bars else ""
+            yield (self.paint(first, colour) + bar).rstrip()
+            yield from (self.paint(line.rstrip(), colour) for line in rest)
+        notes = ["█ guaranteed, ▒ gained or lost, · can borrow."] if table.bars else []
+        if left_out := [name for place, name in enumerate(table.head) if place not in widths]:
+            notes.append(f"A wider terminal also shows: {', '.join(left_out)}.")
+        if notes:
+            yield from (self.paint(line, _DIM) for line in self._wrapped(" ".join(notes), "", ""))
 
     def _stacked(self, table: Table, rows: list[tuple[str, ...]]) -> Iterator[str]:
         """A table that is too wide, a row below another."""
@@ -133,15 +165,13 @@ class _Writer:
                 if cell:
                     yield from self._wrapped(f"{head}: {cell}", "  ", "    ")
 
-    def _bar(self, bar: Bar) -> str:
+    def _bar(self, bar: Bar, length: int) -> str:
         """What stays is full, what changes is shaded, what may be borrowed is dotted."""
-        ends = [
-            round(_BAR * min(each, bar.scale) / bar.scale)
-            for each in (min(bar.before, bar.after), max(bar.before, bar.after), max(bar.reach, bar.before))
-        ]
+        low, high = sorted((bar.before, bar.after))
+        ends = (low, high, max(bar.reach, high))
+        kept, moved, reach = draw_bar(ends, "█▒·", scale=bar.scale, length=length)
         change = "31" if bar.after < bar.before else "32"
-        kept, moved = "█" * ends[0], "▒" * (ends[1] - ends[0])
-        return kept + self.paint(moved, change) + self.paint("·" * max(0, ends[2] - ends[1]), _DIM)
+        return kept + self.paint(moved, change) + self.paint(reach, _DIM)
 
     def _tree(self, nodes: tuple[TreeNode, ...], folded: tuple[TreeNode, ...], indent: str) -> Iterator[str]:
         for node in nodes:

@@ -163,7 +163,6 @@ class _Filler:
             "WHEEL": _wheel(project),
             "NEW_WHEEL": distribution.wheel_name("NEW"),
             "CONFIG": project_config(),
-            "STACKS": " ".join(project.stacks),
             "STACK_LIST": ", ".join(project.stacks),
             "PULUMI_VERSION": _pinned("pulumi"),
             "CLOUD_LOGIN": _indented(_LOGIN[project.target]),

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from muster.live.fields import format_columns
+from muster.columns import format_columns
 from muster.printable import sanitize_line
 from muster.usage.inputs import Books, Rate, format_day, format_month, month_of, next_month
 from muster.usage.ledger import DAY, Cause, Entry, book

@@ -87,6 +87,13 @@ def test_make_up_installs_versions_that_the_tests_ran_with_and_all_that_it_impor
     assert done.returncode == 0, done.stderr
 
 
+def test_make_docs_installs_versions_that_the_tests_ran_with_and_no_sdk() -> None:
+    lock = locked(SOURCES / "docs.txt")
+    assert lock.items() <= locked(SOURCES / "dev.txt").items(), "run `make lock`"
+    assert {each.name for each in source("docs")} <= set(lock)
+    assert not [name for name in lock if name.startswith(("pulumi", "playwright", "boto", "google"))]
+
+
 def test_extras_are_read_from_the_requirements_and_all_has_every_one_of_them() -> None:
     named = {Path(each) for extra in EXTRAS.values() for each in extra["file"]}
     assert all((ROOT / each).is_file() for each in named)

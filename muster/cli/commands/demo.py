@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from muster.cli.command import command
-from muster.cli.output import STDOUT, for_terminal, is_terminal, put
+from muster.cli.output import STDOUT, format_report, put
 from muster.config.document import parse_text
 from muster.config.edit import template
 from muster.config.stack import examine
@@ -18,7 +18,6 @@ from muster.kubernetes.kubeconfig import Access
 from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status
 from muster.model.regions import Provider
-from muster.preview import markdown
 from muster.preview.compare.diff import LoadedSide, StackDiff
 from muster.preview.inputs import SharedInputs, compare_sides
 from muster.preview.report import to_report
@@ -53,7 +52,7 @@ def cli() -> None:
         (
             "1. A pull request gives team-a two of team-b's L4. What does it mean?",
             f"muster diff {_STACK}",
-            _report(),
+            format_report(to_report(compare())),
         ),
         (
             "2. Is there a change that takes no quota from anyone? (recorded)",
@@ -66,11 +65,6 @@ def cli() -> None:
     for title, line, text in parts:
         put(STDOUT, f"{title}\n$ {line}\n\n{text.rstrip()}\n\n")
     put(STDOUT, _NEXT)
-
-
-def _report() -> str:
-    report = to_report(compare())
-    return for_terminal(report) if is_terminal() else markdown.format_comment(report, is_drawn=False)
 
 
 def compare() -> list[StackDiff]:

@@ -21,8 +21,8 @@ from muster.cli.options import (
     manifests_option,
     stack_names,
 )
-from muster.cli.output import STDOUT, for_terminal, is_terminal, note_list, progress, put, put_json
-from muster.cli.sides import base_option, bases, heads
+from muster.cli.output import STDOUT, format_report, note_list, progress, put, put_json
+from muster.cli.sides import base_option, bases, every_head, heads
 from muster.cloud.price_lists import load_prices
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect
@@ -47,6 +47,7 @@ from muster.preview.json_report import to_json
 from muster.preview.report import to_report
 
 _EXAMPLES = """
+muster diff
 muster diff gke-prod
 muster diff gke-prod --base origin/main --fail-on loss
 muster diff gke-prod --explain vision
@@ -154,16 +155,20 @@ def cli(
 ) -> ExitCode:
     """Show what a change of a stack means: quota, borrowing, preemption, pools, cost.
 
-    STACK is the name of a stack, a file, or STACK=FILE. Its base is the same file at the commit where this
-    branch left the default branch, unless --base names another. With plans the report shows which resources
-    change, too; what the base's plan would change as well is listed apart.
+    STACK is the name of a stack, a file, or STACK=FILE. Without one, every stack of the project that the
+    change touches is reported. The base is the same file at the commit where this branch left the default
+    branch, unless --base names another. With plans the report shows which resources change, too; what the
+    base's plan would change as well is listed apart.
     """
     if manifests and (stacks or base or base_plan or head_plan or prices):
         raise InputError(
             "--manifests takes the place of stacks, bases, plans and prices.",
             fix="name two sides, and none of those.",
         )
-    if not (stacks or head_plan or manifests):
+    found, base_names = heads(stacks), [*base]
+    if not (stacks or manifests or base_plan):
+        found, base_names = every_head(base, is_gate=bool(fail_on))
+    if not (found or head_plan or manifests):
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
@@ -179,20 +184,24 @@ def cli(
     if manifests:
         diffs = _manifests(*manifests, shared())
     else:
-        found = heads(stacks)
         with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
-            has_files = base or not base_plan
-            named = bases(base, found, into=Path(folder), is_gate=bool(fail_on)) if has_files else []
+            has_files = base_names or not base_plan
+            named = bases(base_names, found, into=Path(folder), is_gate=bool(fail_on)) if has_files else []
             diffs = load_inputs(
                 SideOptions(side="base", files=named, plans=base_plan),
                 SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
                 shared(),
             )
-    report = to_report(diffs) if explain is None else explain_team(diffs, explain)
-    if not (to_markdown or to_html or as_json) and is_terminal():
-        put(STDOUT, for_terminal(report, has_details=details))
-    elif to_markdown or not (to_html or as_json):
-        put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
+    report = (
+        to_report(diffs, is_whole=bool(found) and not stacks)
+        if explain is None
+        else explain_team(diffs, explain)
+    )
+    is_drawn = draws_mermaid(os.environ)
+    if to_markdown:
+        put(to_markdown, markdown.format_comment(report, is_drawn=is_drawn))
+    elif not (to_html or as_json):
+        put(STDOUT, format_report(report, has_details=details, is_drawn=is_drawn))
     if to_html:
         # Templates take longer to load than most reports to compute.
         from muster.preview.html import format_html

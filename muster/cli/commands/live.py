@@ -152,13 +152,14 @@ def top(*, namespace: str, once: bool, kubeconfig: Path | None, context: str, as
         put_json({"version": 1, **to_json(_top(mirror, datetime.now(UTC)))})
     elif once or not is_terminal():
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
-        lines = format_top(_top(mirror, datetime.now(UTC))).splitlines()
+        found = _top(mirror, datetime.now(UTC))
+        lines = format_top(found, columns=columns if is_terminal() else None).splitlines()
         put(STDOUT, "".join(f"{fit(line, columns)}\n" for line in lines))
     else:
         mirror.follow()
         with pictures() as show:
             while True:
-                show(lambda now: format_top(_top(mirror, now)))
+                show(lambda now: format_top(_top(mirror, now), columns=shutil.get_terminal_size().columns))
                 mirror.wait()
 
 

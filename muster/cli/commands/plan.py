@@ -12,7 +12,7 @@ import click
 
 from muster.cli.command import command
 from muster.cli.options import FILE, Written, assumption_options, existing_stack, json_option, stack_argument
-from muster.cli.output import STDOUT, note, progress, put, put_json
+from muster.cli.output import STDOUT, format_report, note, progress, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.model.quantities import parse_duration
 from muster.model.stack import Scheduler
@@ -128,7 +128,7 @@ def cli(
     if as_json:
         put_json(to_json(found))
     else:
-        put(STDOUT, format_proposal(found))
+        put(STDOUT, format_proposal(found, format_report))
     if found.stopped == INTERRUPTED:
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if found.is_met else ExitCode.FOUND

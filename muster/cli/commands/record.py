@@ -24,9 +24,9 @@ from muster.cli.options import (
     kubeconfig_path,
 )
 from muster.cli.output import STDOUT, note, put, put_json
+from muster.columns import format_columns
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
-from muster.live.fields import format_columns
 from muster.model.quantities import format_duration, many, parse_duration
 from muster.model.stack import Scheduler
 from muster.printable import sanitize_line

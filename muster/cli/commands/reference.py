@@ -11,10 +11,10 @@ import yaml
 from muster.cli.command import command
 from muster.cli.options import MemberType, json_option
 from muster.cli.output import STDOUT, put, put_json
+from muster.columns import format_columns
 from muster.config.schema import part_schema, stack_schema
 from muster.config.schema.keys import Key, find_keys, stack_keys
 from muster.errors import ExitCode, MusterError
-from muster.live.fields import format_columns
 from muster.model.accelerators import ACCELERATORS
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, Machine, similar_machines

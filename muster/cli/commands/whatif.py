@@ -12,7 +12,7 @@ import click
 from muster import config
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, existing_stack, json_option, manifests_option
-from muster.cli.output import STDOUT, note, note_list, progress, put, put_json
+from muster.cli.output import STDOUT, format_report, note, note_list, progress, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
 from muster.kubernetes.client import connect
@@ -69,7 +69,10 @@ _CODES = {
     help="Time limit of each side with KAI.",
 )
 @click.option(
-    "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
+    "--markdown",
+    "to_markdown",
+    metavar="OUT",
+    help="Write Markdown; - is standard output, the default where that is no terminal.",
 )
 @click.option("--html", "to_html", metavar="OUT", help="Write one page of HTML.")
 @json_option
@@ -117,8 +120,10 @@ def cli(
     if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
         raise InputError("--duration: with KAI no job ends.", fix="leave it out.")
     report, record, is_settled = _replay(name, before, after, work, durations=lengths, seconds=seconds)
-    if to_markdown or not (to_html or as_json):
-        put(to_markdown or STDOUT, markdown.format_comment(report))
+    if to_markdown:
+        put(to_markdown, markdown.format_comment(report))
+    elif not (to_html or as_json):
+        put(STDOUT, format_report(report))
     if to_html:
         # Templates take longer to load than most reports to compute.
         from muster.preview.html import format_html

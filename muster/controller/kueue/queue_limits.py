@@ -13,6 +13,7 @@ from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, MIG_PREFIX, POOL_LABEL
+from muster.model.nearest import meant_resource
 from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
@@ -37,11 +38,11 @@ def uncovered(
     for resource, pod_sets in missing.items():
         yield (
             f"{', '.join(pod_sets)} asks for {resource}, of which queue {queue.name} has no quota (it has "
-            f"{', '.join(covered)}), so it would wait forever; {_instead(resource, queue, policy)}"
+            f"{', '.join(covered)}), so it would wait forever; {_instead(resource, covered, queue, policy)}"
         )
 
 
-def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
+def _instead(resource: str, covered: Iterable[str], queue: Queue, policy: GangPolicy | None) -> str:
     """What to ask for. Slices of GPUs count as GPUs in the pools that have them."""
     if resource.startswith(MIG_PREFIX):
         profile = resource.removeprefix(MIG_PREFIX)
@@ -53,6 +54,8 @@ def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
         return (
             f"no pool of the queue has slices {profile} ({sizes or 'there are none'}); ask for {GPU_RESOURCE}"
         )
+    if meant := meant_resource(resource, covered):
+        return f"write {meant} in place of {resource}"
     return (
         f"remove {resource} from the requests and limits of its containers, or ask the platform team for a "
         f"quota of it, or not to count it (muster:kueue: {{excludeResourcePrefixes: [{resource}]}})"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from muster.columns import format_columns
 from muster.live import fields
-from muster.live.fields import format_columns
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.live.why.pods import PodReason, PodStatus
@@ -69,6 +69,7 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
             yield f"  {status.outside}"
         yield from _format_entry("", status.condition("Finished"), now) if status.is_finished else ()
         yield from _format_pods(status)
+        yield from (f"  {line}" for line in status.stock)
         if status.unqueued:
             yield f"  {status.unqueued}"
         return
@@ -84,6 +85,7 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
     for request in status.requests:
         yield from _format_entry(f"request {request.name}: ", request, now)
     yield from _format_pods(status)
+    yield from (f"  {line}" for line in status.stock)
     if status.events:
         yield "  last events:"
         for event in status.events:

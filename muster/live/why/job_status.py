@@ -25,6 +25,7 @@ from muster.live.why.pods import (
     pod_status,
     with_logs,
 )
+from muster.live.why.stock import fetch_stock
 from muster.model import names, waiting
 from muster.model.quantities import many
 from muster.model.work import QUEUED
@@ -133,6 +134,7 @@ class JobStatus:
     cluster's recorder has written about its start. `budget`: what it has written about a budget that keeps
     the team from starting more. `idle`: since when its GPUs have done nothing, and what follows. `result`: of
     a finished job, such as `Failed`. `pods`: of a job that was admitted; None where they may not be listed.
+    `stock`: what the local cluster's cloud has of the pools that it waits for.
     """
 
     namespace: str
@@ -154,6 +156,7 @@ class JobStatus:
     budget: str = ""
     idle: str = ""
     is_stopped: bool = False
+    stock: tuple[str, ...] = ()
     events: tuple[StatusEntry, ...] = ()
 
     @property
@@ -176,11 +179,25 @@ def fetch_status(api: Client, namespace: str, name: str) -> JobStatus | None:
     """The status of a job; None when neither a job nor a Workload has this name."""
     listed = _fetch_workloads(api, namespace)
     if listed is None:
-        return _fetch_kai_status(api, namespace, name)
+        status = _fetch_kai_status(api, namespace, name)
+        return None if status is None else _with_stock(api, status)
     found = _workloads_of(api, namespace, name, listed)
     if not found:
         return _fetch_unqueued(api, namespace, name)
-    return _fetch_job_status(api, current(found))
+    return _with_stock(api, _fetch_job_status(api, current(found)))
+
+
+def _with_stock(api: Client, status: JobStatus) -> JobStatus:
+    """Of a job that has quota, or was refused capacity, and does not run."""
+    workload = status.workload
+    is_in_line = workload is not None and not workload.is_holding and not status.outside
+    if status.is_finished or status.is_running or status.is_stopped or is_in_line:
+        return status
+    entries = (*status.checks, *status.requests)
+    messages = " ".join((status.outside, *(each.message for each in entries)))
+    sets = workload.pod_sets if workload is not None else ()
+    flavors = {flavor for each in sets for flavor in each.flavors.values()}
+    return replace(status, stock=fetch_stock(api, flavors, messages))
 
 
 def current(workloads: Sequence[Json]) -> Json:

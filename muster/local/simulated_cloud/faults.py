@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from muster.local.quantities import seconds, timestamp
+from muster.local.simulated_cloud import names
 
 ANY_POOL: Final = "*"
 _UNREADABLE: Final = (
@@ -98,7 +99,7 @@ def parse(data: Mapping[str, str], *, scale: float = 1.0) -> tuple[FaultBook, li
             entry = yaml.safe_load(data[key])
             if key == "seed":
                 seed = int(entry)
-            elif key == "capacity":
+            elif key == names.CAPACITY_KEY:
                 capacity = {str(pool): max(0, int(stock)) for pool, stock in (entry or {}).items()}
             else:
                 faults.append(_fault(key, entry, scale))

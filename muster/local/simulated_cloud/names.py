@@ -10,6 +10,7 @@ POOLS_CONFIG: Final = "pools"
 FAULTS_CONFIG: Final = "faults"
 STATUS_CONFIG: Final = "autoscaler-status"
 POOLS_KEY: Final = "pools.yaml"
+CAPACITY_KEY: Final = "capacity"  # in FAULTS_CONFIG: the stock of pools
 AUTOSCALER_KEY: Final = "autoscaler"  # in POOLS_CONFIG: who decides which nodes are bought
 FIELD_MANAGER: Final = "localplane-autoscaler"
 

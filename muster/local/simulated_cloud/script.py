@@ -28,7 +28,7 @@ from muster.local.simulated_cloud.api import MERGE, Access, Api, ApiError
 from muster.local.simulated_cloud.faults import ANY_POOL, FaultKind
 
 _SPACE: Final = f"/api/v1/namespaces/{names.NAMESPACE}/configmaps"
-_KEPT: Final = ("seed", "capacity")
+_KEPT: Final = ("seed", names.CAPACITY_KEY)
 MEANING: Final[Mapping[FaultKind, str]] = MappingProxyType(
     {
         FaultKind.STOCK_OUT: "No capacity: requests fail. With --wait they wait forever.",
@@ -108,8 +108,8 @@ def set_stock(kubeconfig: Path, pool: str, nodes: int) -> None:
 
     async def change(api: Api) -> None:
         _check_pool(await _offered(api), pool)
-        stock = yaml.safe_load((await _data(api)).get("capacity", "{}")) or {}
-        await _patch(api, {"capacity": json.dumps({**stock, pool: nodes})})
+        stock = yaml.safe_load((await _data(api)).get(names.CAPACITY_KEY, "{}")) or {}
+        await _patch(api, {names.CAPACITY_KEY: json.dumps({**stock, pool: nodes})})
 
     _with_api(kubeconfig, change)
 

@@ -3,7 +3,7 @@
 import difflib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -14,8 +14,8 @@ from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import at
-from muster.preview import markdown
 from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
+from muster.preview.document import Report
 from muster.preview.json_report import to_json as diff_to_json
 from muster.preview.proposal.evaluate import Budget, Evaluation, Evaluator, OnEvaluation, Subject
 from muster.preview.proposal.goals import Goal, GoalError, Kind, check_goals
@@ -324,11 +324,11 @@ def to_patch(file: Path, before: str, after: str) -> str:
 _VERBS = {Key.QUOTA: "has", Key.BORROW: "borrows at most", Key.LEND: "lends at most"}
 
 
-def format_proposal(found: Proposal) -> str:
+def format_proposal(found: Proposal, format_report: Callable[[Report], str]) -> str:
     """What was found, the diff of the stack file, and the report of `muster diff --replay` on it."""
     parts = ["\n".join(_summary(found)) + "\n"]
     if found.changes:
-        parts += [found.patch, markdown.format_comment(to_report([found.diff]), is_drawn=False)]
+        parts += [found.patch, format_report(to_report([found.diff]))]
     return "\n".join(parts)
 
 

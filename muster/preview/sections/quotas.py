@@ -115,6 +115,7 @@ _TEAM: Final = (
     "May lend",
     "Could use at most",
 )
+_MINOR: Final = ("May lend", "May borrow", "Department")
 # The first columns concern the team's own quota, and apply to both schedulers.
 _OWN: Final = 5
 _DEPARTMENT: Final = ("Department", "Pool", "Own", "With all below", "Could use at most")
@@ -139,6 +140,7 @@ def _team_table(diff: StackDiff, changes: Changes, rows: list[QuotaChange], *, i
         _TEAM[3:shown],
         marks=() if is_derived else tuple(mark_of(changes, each) for each in rows),
         bars=() if is_derived or diff.kai is not None else to_bars(rows, diff.used),
+        minor=_MINOR,
     )
 
 

@@ -153,6 +153,28 @@ def test_nodes_that_are_alike_are_a_pool_and_others_are_not() -> None:
     assert reasons["ResourceFlavor anywhere"].startswith("selects 7 nodes of 3 kinds")
 
 
+def test_flavors_of_the_same_nodes_are_one_pool_of_the_one_that_queues_use() -> None:
+    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    flavor = next(each for each in objects if each["kind"] == "ResourceFlavor" and "l4" in str(each))
+    second = {**flavor, "metadata": {"name": "a-second"}}
+    adopted = _adopted([*objects, second])
+    assert {pool.name: pool.max_nodes for pool in _stack(adopted).pools} == {"l4": 4, "h100": 2}
+    (why,) = (each.reason for each in adopted.findings if each.object == "ResourceFlavor a-second")
+    assert why == "selects nodes that are in the pool of flavor l4."
+
+
+def test_a_flavor_of_all_nodes_is_no_second_pool_of_them() -> None:
+    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    machines = {"g2-standard-8"}
+    of_l4 = [
+        each
+        for each in objects
+        if each["kind"] != "Node"
+        or each["metadata"]["labels"].get("node.kubernetes.io/instance-type") in machines
+    ]
+    assert [(pool.name, pool.max_nodes) for pool in _stack(_adopted(of_l4)).pools] == [("l4", 4)]
+
+
 def test_a_gpu_that_no_label_names_makes_no_pool() -> None:
     objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
     for each in objects:

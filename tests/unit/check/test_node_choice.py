@@ -42,6 +42,35 @@ def test_a_runtime_class_that_no_part_of_the_stack_makes_is_warned_of(cloud: str
     assert "runtimeClassName" not in warnings(judged(ray_job(pod(1)), cloud))
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "written", "meant"),
+    [
+        *(("kueue", name, "nvidia.com/gpu") for name in ("nvidia.com/gpus", "nvidia.com/GPU", "nvidia/gpu")),
+        ("kueue", "amd.com/gpus", "amd.com/gpu"),
+        ("kai", "nvidia.com/gpus", "nvidia.com/gpu"),
+        ("kai", "amd.com/gpus", "amd.com/gpu"),
+    ],
+)
+def test_a_resource_that_is_nearly_a_devices_gets_the_devices_name(
+    scheduler: str, written: str, meant: str
+) -> None:
+    worker = pod(0)
+    worker["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1", written: "1"}
+    found = judged(ray_job(worker), "gke", scheduler)
+    told = refusals(found) if scheduler == "kueue" else warnings(found)
+    assert f"{written}" in told
+    assert f"write {meant} in" in told
+    assert "remove" not in told
+
+
+@pytest.mark.parametrize("name", ["example.com/fpga", "rdma/ib", "vpc.amazonaws.com/efa"])
+def test_the_name_of_another_resource_is_left_alone(name: str) -> None:
+    worker = pod(0)
+    worker["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1", name: "1"}
+    assert f"remove {name}" in refusals(judged(ray_job(worker), "gke"))
+    assert name not in warnings(judged(ray_job(worker), "gke", "kai"))
+
+
 @pytest.mark.parametrize("scheduler", ["kueue", "kai"])
 @pytest.mark.parametrize(
     ("cloud", "spec", "pools"),

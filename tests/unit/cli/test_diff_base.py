@@ -1,5 +1,7 @@
 """Which base `muster diff` compares with: a file, a git revision, none, or where the branch began."""
 
+import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -126,6 +128,36 @@ def test_several_stacks_share_one_revision(project: Path, capsys: pytest.Capture
     assert shown.index("`dev`") < shown.index("`two`")
     assert "7 → 5." in shown
     assert "0 → 5." in shown
+
+
+def test_without_a_stack_every_stack_that_the_change_touches_is_reported(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("gone", "same"):
+        Path(f"stacks/Pulumi.{name}.yaml").write_text(template(name, Provider.GKE), encoding="utf-8")
+    git("add", "stacks/Pulumi.gone.yaml", "stacks/Pulumi.same.yaml")
+    git("commit", "-q", "-m", "fourth")
+    Path("stacks/Pulumi.gone.yaml").unlink()
+    Path("stacks/Pulumi.new.yaml").write_text(template("new", Provider.EKS), encoding="utf-8")
+
+    shown = diff(capsys, "--base", "HEAD")
+    assert shown.startswith("**4 stacks: 3 change, 1 do not change. Not touched: `same`.**\n")
+    assert re.findall(r"^## Muster preview: `(\w+)`", shown, re.MULTILINE) == ["dev", "gone", "new"]
+    stacks = json.loads(diff(capsys, "--base", "HEAD", "--json"))["stacks"]
+    changed = {each["stack"]: each["changed"] for each in stacks}
+    assert changed == {"dev": True, "gone": True, "new": True, "same": False}
+
+    assert main(["diff", "--base", "HEAD", "--fail-on", "loss"]) == 1
+    failed = capsys.readouterr().err
+    assert "dev: team team-a loses 1 GPU" in failed
+    assert "gone: team team-a is removed" in failed
+
+
+def test_without_a_stack_a_change_of_none_is_named_as_such(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("checkout", "-q", "--force", "feature")
+    assert diff(capsys, "--base", "HEAD") == "**Nothing changes. Not touched: `dev`.**\n"
 
 
 def test_without_a_repository_the_base_must_be_named(

@@ -98,6 +98,14 @@ def test_the_text_has_no_terminal_escapes_and_aligned_columns() -> None:
     assert len({line.index("l4") for line in lines}) == 1
 
 
+def test_80_columns_have_whole_rows_and_bars() -> None:
+    text = format_top(_top(), columns=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "█████▒▒▒▒▒" in text, "half of what the queue uses is borrowed"
+    assert "…" not in text
+    assert "▒" not in format_top(_top()), "a program gets no bars"
+
+
 def test_what_may_not_be_listed_is_named_and_the_rest_is_shown() -> None:
     top = _top(nodes=403, pods=403)
     assert top.unreadable == ("nodes may not be listed", "pods may not be listed")

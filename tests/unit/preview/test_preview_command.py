@@ -173,6 +173,13 @@ def test_bad_input_is_refused_with_its_fix_and_nothing_is_written(
     assert message in _refused(capsys, *arguments)
 
 
+def test_where_there_is_no_project_a_stack_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "no stack is named" in _refused(capsys)
+
+
 def test_a_plan_of_another_program_is_no_description(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

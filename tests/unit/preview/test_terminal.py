@@ -12,6 +12,8 @@ import pytest
 
 from muster.config.edit import template
 from muster.model.regions import Provider
+from muster.preview.document import Report, Section, StackReport, Table, UntrustedText, row
+from muster.preview.terminal import format_terminal
 
 _OLD = "team-a: {quota: {l4: 4}"
 
@@ -56,6 +58,33 @@ def test_a_terminal_gets_words_colours_and_bars(stacks: list[str]) -> None:
     assert "█\x1b[31m▒" in text
     assert not any(tag in text for tag in ("<", "**", "| ---", "##"))
     assert "More with --details: The queue tree." in text
+
+
+@pytest.mark.parametrize("command", ["diff", "demo"])
+def test_80_columns_have_the_quotas_in_one_table_with_bars(command: str, stacks: list[str]) -> None:
+    text = _on_terminal(stacks if command == "diff" else [command], COLUMNS="80", NO_COLOR="1")
+    report = text[text.index("prod: needs") : text.index("More with")].splitlines()
+    assert max(map(len, report)) <= 80
+    (loss,) = (line.split() for line in report if line.startswith("  team-b "))
+    assert loss[:7] == ["team-b", "research", "l4", "GPU", "4", "→", "2"]
+    assert loss[-1].startswith("██▒")
+
+
+def test_a_narrow_terminal_wraps_names_and_leaves_out_what_matters_least() -> None:
+    cells = row(UntrustedText("a-team-with-a-very-long-name"), "l4 GPU", "14 → 12", "unlimited")
+    table = Table(("Team", "Pool", "Quota", "May lend"), (cells,), ("Quota",), minor=("May lend",))
+    report = Report((StackReport(UntrustedText("prod"), (("sum",),), (Section("Quotas", 1, (table,)),)),))
+
+    def shown(columns: int) -> list[str]:
+        text = format_terminal(report, columns=columns, has_colour=False, has_details=False)
+        return [line.strip() for line in text.splitlines()[4:-1]]
+
+    assert shown(80)[1] == "a-team-with-a-very-long-name  l4 GPU  14 → 12  unlimited"
+    assert shown(40)[1:] == [
+        "a-team-with-a-very-  l4 GPU  14 → 12",
+        "long-name",
+        "A wider terminal also shows: May lend.",
+    ]
 
 
 def test_details_show_what_is_folded(stacks: list[str]) -> None:
