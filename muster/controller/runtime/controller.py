@@ -18,7 +18,7 @@ import structlog
 from muster.controller.kube.errors import Conflict, KubeError
 from muster.controller.kube.reflector import BURST
 from muster.controller.kube.resource import Key, Object, T
-from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.informer import Cached, Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import K, QueueClosed, WorkQueue
 from muster.controller.runtime.spans import Traces
@@ -67,7 +67,7 @@ class Controller(Generic[K]):
         workers: int = 1,
         timeout: float = RECONCILE_TIMEOUT,
         queue: WorkQueue[K] | None = None,
-        about: Informer[Any] | None = None,
+        about: Cached[Any] | None = None,
         traces: Traces = NO_TRACES,
     ) -> None:
         self.name = name

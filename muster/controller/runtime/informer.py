@@ -7,19 +7,27 @@ is the reflector's, the content the store's.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Generic
+from typing import Generic, Protocol, TypeVar
 
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.reflector import OnEvent, Reflector
-from muster.controller.kube.resource import Key, Resource, T
+from muster.controller.kube.resource import Key, Object, Resource, T
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.store import IndexFunction, Store
+
+T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 GONE_AFTER = 60.0
 """Seconds of nothing but 404 after which a kind that was served is gone: a server that starts may say so for
 a while of kinds whose definitions it has yet to read.
 """
+
+
+class Cached(Protocol[T_co]):
+    """What finds an object by its key."""
+
+    def get(self, key: Key) -> T_co | None: ...
 
 
 class Informer(Generic[T]):

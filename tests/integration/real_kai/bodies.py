@@ -10,6 +10,7 @@ from muster.model.names import (
     GANG_GATE,
     GPU_RESOURCE,
     GPU_TAINT_KEY,
+    KAI_BATCH_MINIMUM,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
     KAI_SCHEDULER,
@@ -56,6 +57,23 @@ def ray_cluster(name: str, queue: str, gang: Gang, *, priority: str = "") -> Jso
             "headGroupSpec": {"rayStartParams": {}, "template": _template(gated=True, gpus=0)},
             "workerGroupSpecs": [group],
         },
+    }
+
+
+def job(name: str, queue: str, *, pods: int, labels: Json | None = None) -> Json:
+    """Of pods with a GPU each, as our webhook leaves it. `labels`: of pods that another object made."""
+    template = _template(gated=True, gpus=1)
+    template["metadata"] = {"labels": {KAI_QUEUE_LABEL: queue, **(labels or {})}}
+    template["spec"] |= {"restartPolicy": "Never", "schedulerName": KAI_SCHEDULER}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": {KAI_QUEUE_LABEL: queue},
+            "annotations": {KAI_BATCH_MINIMUM: str(pods)},
+        },
+        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": template},
     }
 
 

@@ -38,7 +38,7 @@ class Caches:
     world: World
 
     @property
-    def clusters(self) -> "Caches":
+    def gangs(self) -> "Caches":
         return self
 
     def get(self, key: Key) -> RayCluster | None:
