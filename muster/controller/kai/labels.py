@@ -116,10 +116,10 @@ def gang_of(pod: GatedPod) -> list[Key]:
 
 
 def _kind_of(pod: GatedPod) -> WorkKind | None:
-    """Whose pod it is beside Ray's. One that never waited behind our gate is of no gang."""
-    if not (is_gated(pod) or ATTEMPT in pod.metadata.annotations):
-        return None
+    """Whose pod it is beside Ray's. Our webhook puts those that wait into a queue; others are of no gang."""
     labels = pod.metadata.labels
+    if not (KAI_QUEUE_LABEL in labels or is_gated(pod) or ATTEMPT in pod.metadata.annotations):
+        return None
     return next(
         (
             kind

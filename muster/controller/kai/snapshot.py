@@ -59,8 +59,8 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSnapshot:
-    """One Ray cluster, or other work. `pods` are its live ones; `requests`, `templates` and `placeholders` all
-    that carry its uid.
+    """One Ray cluster, or other work. `pods` are its live ones; `requests`, `templates` and `placeholders`
+    all that carry its uid.
     """
 
     cluster: GangOwner

@@ -19,7 +19,7 @@ from muster.controller.gangs.objects import Taint, Toleration
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.default_queue import choose, mapping, requests_device
+from muster.controller.kueue.default_queue import choose, mapping, requests_device, requests_devices
 from muster.controller.kueue.jobs import DEVICE_TAINTS, JobTemplate, job_pod_set
 from muster.controller.kueue.limits import Pools
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
@@ -27,7 +27,7 @@ from muster.model import names
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.ray import FIRST_WITH_TOKEN, Upgrade, release_of
-from muster.model.work import QUEUED, Place, value_at
+from muster.model.work import QUEUED, value_at
 
 Json = dict[str, Any]
 QueueTreeCache = Callable[[], QueueTree]
@@ -359,7 +359,7 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
     """
     work = _KINDS[kind]
     cluster = tuple(work.cluster.split("."))
-    asks = bool(work.labels) and any(map(_asks, work.places(body)))
+    asks = bool(work.labels) and any(requests_devices(place.template) for place in work.places(body))
     return [
         _Template(
             # An item of a list is known by its name.
@@ -371,22 +371,6 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
         )
         for place in work.places(body)
     ]
-
-
-def _asks(place: Place) -> bool:
-    """By the rule of the policies for pods with devices."""
-    notes, spec = mapping(place.template, "metadata", "annotations"), mapping(place.template, "spec")
-    listed = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    asked = (
-        str(name)
-        for container in listed
-        if isinstance(container, Mapping)
-        for part in ("requests", "limits")
-        for name in mapping(container, "resources", part)
-    )
-    return any(part in notes for part in names.GPU_PARTS) or any(
-        name.startswith(names.DEVICE_PREFIXES) for name in asked
-    )
 
 
 def _gates(patch: _Patch, kind: str) -> None:

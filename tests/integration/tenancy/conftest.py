@@ -49,6 +49,8 @@ CONTROLLERS = {
     "replicasets": ("kube-system", "replicaset-controller"),
     "lws": ("lws-system", "lws-controller-manager"),
     "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager"),
+    "pytorch": ("kubeflow", "training-operator"),
+    "mpi": ("mpi-operator", "mpi-operator"),
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
     "autoscaler": ("somewhere", "autoscaler"),

@@ -142,3 +142,33 @@ def test_a_pod_of_a_job_that_was_made_for_a_set_is_the_sets_and_of_the_present_o
 
 def test_a_pod_that_never_waited_at_our_gate_is_of_no_gang() -> None:
     assert gang_of(pod({"batch.kubernetes.io/job-name": "a"}, uid="uid-a", gated=False)) == []
+
+
+class Mortal(World):
+    """Its controller is killed after so many writes, again and again; 0: never."""
+
+    life = 1
+
+    def carry_out(self, name: str, action: object) -> None:
+        if self.crash_after is None:
+            self.crash_after = self.writes + self.life
+        super().carry_out(name, action)
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("life", range(1, 31))
+def test_controllers_that_are_killed_start_it_once_and_whole(kind: str, life: int) -> None:
+    """At first there is a node too few."""
+    here = Mortal(stock={"l4": 3})
+    here.life, size = life, sum(each.replicas * each.hosts for each in KINDS[kind].values())
+    here.queues = {"team-a": queue("team-a", quota=8)}
+    here.submit("a", KINDS[kind], kind=kind)
+    for minute in range(60):
+        here.tick()
+        assert here.running("a") in (0, size), "a part of it runs"
+        assert here.promised("team-a") <= 4
+        if minute == 5:
+            here.answer(min(here.requests), "Failed", "OUT_OF_RESOURCES")
+            here.stock["l4"] = 4
+    assert here.running("a") == size, here.status("a")
+    assert here.requested() == 4
