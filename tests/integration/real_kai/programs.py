@@ -18,7 +18,8 @@ SWITCH: Final = "MUSTER_KAI"
 KAI_CRDS: Final = kai.CRDS
 _OTHERS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kuberay", "kwok")
 WANTED: Final = (*kai.PROGRAMS, *_OTHERS)
-ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages")
+JOBSET_CRD: Final = "jobset-config"
+ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages", JOBSET_CRD)
 # Of Kubernetes itself: what goes with its owner, the taint of new nodes, and pods of Jobs.
 _CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller", "job-controller")
 

@@ -130,5 +130,25 @@ def test_with_one_node_too_few_nothing_of_a_job_starts_and_what_came_goes_back(
     gangs.eventually("it starts when there is one more", lambda: gangs.bound("a") == 4)
 
 
+def test_a_job_set_of_two_shapes_starts_whole_or_not_at_all(gangs: World, policy: GangPolicy) -> None:
+    gangs.offer(stock=3, classes=_classes(policy))
+    gangs.submit_job_set("a", queue="training", shapes={"driver": (1, 1, 0), "workers": (2, 2, 1)})
+    gangs.eventually("its Jobs have their pods", lambda: len(gangs.pods("a")) == 5)
+    gangs.eventually("it is told why it waits", lambda: "next try" in gangs.told("a"))
+    gangs.stays(lambda: gangs.gated("a") == 5, "its driver, too, stays behind the gate")
+    gangs.offer(stock=4, classes=_classes(policy))
+    gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 5)
+
+
+def test_a_manager_that_is_killed_is_followed_by_one_that_starts_the_job_whole(gangs: World) -> None:
+    gangs.submit_job("a", queue="training", pods=4)
+    for reached in (lambda: gangs.requests(), lambda: gangs.gated("a") < 4):
+        gangs.eventually("the manager has begun", reached)
+        gangs.ours.kill("manager")
+        gangs.start_manager()
+    gangs.eventually("all of it runs", lambda: gangs.bound("a") == 4)
+    assert len(gangs.requests_of("Job/a")) == 1
+
+
 def _classes(policy: GangPolicy) -> tuple[str, ...]:
     return tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)

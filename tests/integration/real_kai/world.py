@@ -9,10 +9,21 @@ from muster.controller.kai.labels import CLUSTER_NAME, STATUS
 from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import GangPolicy, to_manifest
 from muster.model.names import GPU_RESOURCE, KAI_QUEUE_LABEL
-from muster.model.work import BY_KIND, GATED, WorkKind
+from muster.model.work import GATED
 from tests.envtest import ControlPlane
 from tests.integration.ours import Ours
-from tests.integration.real_kai.bodies import Gang, Json, fake_node, job, lone_pod, offering, ray_cluster
+from tests.integration.real_kai.bodies import (
+    Gang,
+    Json,
+    Shapes,
+    fake_node,
+    job,
+    job_set,
+    jobs_of,
+    lone_pod,
+    offering,
+    ray_cluster,
+)
 from tests.integration.real_kai.programs import Running
 from tests.waiting import eventually
 
@@ -27,13 +38,14 @@ class World:
     namespace: str
     ours: Ours
     running: Running
-    kinds: tuple[WorkKind, ...] = (BY_KIND["Job"],)
-    """Of which gangs our manager starts beside Ray clusters."""
 
     def start_ours(self) -> None:
         """The manager and the simulated autoscaler, with every right."""
-        self.ours.start_manager(self.server.kubeconfig(), *(f"--gate={each.kind}" for each in self.kinds))
+        self.start_manager()
         self.ours.start_autoscaler(self.server.kubeconfig())
+
+    def start_manager(self) -> None:
+        self.ours.start_manager(self.server.kubeconfig(), *(f"--gate={each.kind}" for each in GATED))
 
     def govern(self, policy: GangPolicy) -> None:
         self.server.apply(to_manifest(policy), "/apis/muster.dev/v1alpha1/gangpolicies/default")
@@ -51,6 +63,12 @@ class World:
 
     def submit_job(self, name: str, *, queue: str, pods: int) -> None:
         self.server.call("POST", self._jobs, job(name, queue, pods=pods))
+
+    def submit_job_set(self, name: str, *, queue: str, shapes: Shapes) -> None:
+        """With its Jobs."""
+        made = self.server.call("POST", self._job_sets, job_set(name, queue, shapes))
+        for each in jobs_of(made, queue, shapes):
+            self.server.call("POST", self._jobs, each)
 
     def end_job(self, name: str) -> None:
         self.server.call("DELETE", f"{self._jobs}/{name}?propagationPolicy=Background")
@@ -84,6 +102,10 @@ class World:
     @property
     def _jobs(self) -> str:
         return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+
+    @property
+    def _job_sets(self) -> str:
+        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{self.namespace}/jobsets"
 
     # What is seen
 
@@ -175,6 +197,7 @@ def clean(world: World) -> None:
     server, space = world.server, world.namespace
     for path in (
         f"/apis/ray.io/v1/namespaces/{space}/rayclusters",
+        f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{space}/jobsets",
         f"/apis/batch/v1/namespaces/{space}/jobs",
     ):
         server.call("DELETE", f"{path}?propagationPolicy=Background")
