@@ -198,6 +198,8 @@ class PodLabels:
     maker: str = ""
 
 
+# Sources: https://github.com/kubeflow/training-operator, pkg/controller.v1/pytorch, and
+# https://github.com/kubeflow/mpi-operator, test/e2e/mpi_job_test.go, read 2026-11-29
 _KUBEFLOW: Final = "training.kubeflow.org/"
 MAKER_LABEL: Final = f"{_KUBEFLOW}operator-name"
 
