@@ -34,7 +34,7 @@ from muster.model.names import (
     RAY_CLUSTER_UID_LABEL,
     RAY_PRIORITY_LABEL,
 )
-from muster.model.work import GATED, MAIN, MAKER_LABEL, WorkKind
+from muster.model.work import GATED, MAIN, MAKER_LABEL, Work, WorkKind
 
 RAY_GROUP: Final = "ray.io/group"
 HEAD_GROUP: Final = "headgroup"
@@ -134,7 +134,7 @@ def is_owned(pod: GatedPod, gang: GangOwner) -> bool:
     """Whether it is of this very object, and not of an earlier one of its name."""
     if any(owner.uid == gang.metadata.uid for owner in pod.metadata.owner_references):
         return True
-    if isinstance(gang, RayCluster) or gang_of(pod) != [gang.key]:
+    if isinstance(gang, RayCluster) or gang.kind.family is Work.JOB or gang_of(pod) != [gang.key]:
         return False
     # A Job is between them, and no member may write the labels.
     made, since = pod.metadata.creation_timestamp, gang.metadata.creation_timestamp

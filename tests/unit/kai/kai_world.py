@@ -50,6 +50,8 @@ from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import (
     COUNTED_WORK,
+    RAY_CLUSTER,
+    CountedWork,
     GangOwner,
     Gate,
     GatedPod,
@@ -69,6 +71,7 @@ from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
+from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
 from muster.model.names import (
     CONSUME_ANNOTATION,
@@ -78,6 +81,7 @@ from muster.model.names import (
     HELD_TAINT_KEY,
     POOL_LABEL,
 )
+from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
 TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))
@@ -483,6 +487,18 @@ class World(Paper[Decision]):
             found.append(name)
             name = self.queues[name].spec.parent_queue
         return found
+
+
+def ray_clusters(here: World) -> Informer[RayCluster]:
+    return cached(RAY_CLUSTER, [each for each in here.clusters.values() if isinstance(each, RayCluster)])
+
+
+def other_work(here: World) -> tuple[Informer[CountedWork], ...]:
+    work = [each for each in here.clusters.values() if isinstance(each, CountedWork)]
+    return tuple(
+        cached(resource, [each for each in work if each.kind.kind == kind])
+        for kind, resource in COUNTED_WORK.items()
+    )
 
 
 def _only_on(hosts: tuple[str, ...]) -> Affinity:
