@@ -152,9 +152,10 @@ def test_it_deletes_pods_of_gangs_whose_gate_it_removed_and_that_no_node_has(
     unbound = _made(kai, f"unbound-{kind.lower()}", lifted)
     answer = ours.delete(unbound)
     assert answer.is_allowed, answer.message
+    ungated = changed(lifted, "spec", "schedulingGates", value=None)
     system = changed(pod(0), "metadata", "namespace", value="kube-system")
     for name, body in {
-        "bound": changed(lifted, "spec", "nodeName", value="gpu-0"),
+        "bound": changed(ungated, "spec", "nodeName", value="gpu-0"),
         "of-no-attempt": changed(lifted, "metadata", "annotations", value={}),
         "of-nothing": pod(0),
         "of-the-system": system,
