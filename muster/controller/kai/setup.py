@@ -45,7 +45,7 @@ from muster.controller.kai.objects import COUNTED_WORK, GATED_POD, PRIORITY_CLAS
 from muster.controller.kai.shutdown import on_shutdown
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
@@ -65,8 +65,8 @@ def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
 
 def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPolicyObject]) -> None:
     view = _view(manager, policies)
-    owners: tuple[Informer[Any], ...] = (view.clusters, *view.work)
-    requests = requests_of(manager, view, {GATED_POD: view.pods, **{each.resource: each for each in owners}})
+    work: dict[Resource[Any], Informer[Any]] = {each.resource: each for each in view.work}
+    requests = requests_of(manager, view, {GATED_POD: view.pods, RAY_CLUSTER: view.clusters, **work})
     executor = Executor(manager.client, events=manager.events, requests=requests)
     hooks = RayClusterHooks(view, executor, requests)
     taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
@@ -83,8 +83,9 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
         unused_cause=partial(unused_cause, view),
     )
     view.gathering.enqueue = controller.queue.add
-    for each in owners:
-        controller.watches(each, lambda owner: [owner.key])
+    controller.watches(view.clusters, lambda cluster: [cluster.key])
+    for each in view.work:
+        controller.watches(each, lambda work: [work.key], may_be_unserved=True)
     controller.watches(view.pods, gang_of)
     watch_made(controller, gangs, view, users_of=CLUSTERS.keys_of)
     controller.watches_transitions(view.nodes, view.running_on)
