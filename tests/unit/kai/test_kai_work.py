@@ -46,6 +46,7 @@ def test_with_one_node_too_few_nothing_starts_no_quota_is_held_and_nodes_go_back
     here.submit("a", KINDS[kind], kind=kind)
     for _ in range(5):
         here.tick()
+        assert here.gated("a") == len(here.of("a"))
     (name, *_) = here.requests
     here.answer(name, "Failed", "OUT_OF_RESOURCES")
     here.settle()
