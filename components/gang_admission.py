@@ -256,6 +256,7 @@ class GangAdmission(Component):
                 stops_idle=by_group(
                     each for each in stack.work_kinds if each.is_queued and stack.stops_idle_gangs
                 ),
+                gated=stack.gated_work,
             ),
             rules=authority.manager_rules(),
             # Ready means that its CA is in the configurations: reviews work once the webhooks are, too.

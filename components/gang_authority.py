@@ -14,13 +14,13 @@ Nothing is given that nothing uses: tests/integration/test_rights.py compares th
 have asked for, and names the few that a run need not meet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.model.work import PARTS
+from muster.model.work import PARTS, WorkKind, by_group
 
 PROGRAM = names.PROGRAM
 MANAGER = names.MANAGER
@@ -45,12 +45,14 @@ def manager_cluster_rules(
     deletes_without_quota: bool = False,
     makes_domains: bool = False,
     stops_idle: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    gated: Iterable[WorkKind] = (),
 ) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
     `onStaggered: hold` it makes pods that keep nodes. `deletes_without_quota`: it deletes a team's pods with
     devices whose work has no quota. A policy keeps it to those. `makes_domains`: it makes
     ComputeDomains, and garbage collection deletes them. `stops_idle`: the work, by API group, whose authors
-    may ask by an annotation that it is not stopped while it is idle.
+    may ask by an annotation that it is not stopped while it is idle. `gated`: the work beside Ray's whose
+    pods wait behind our gate, with KAI.
     """
     domains = _rule("resource.nvidia.com", ["computedomains"], ["get", *_FOLLOW, "create"])
     return [
@@ -58,7 +60,7 @@ def manager_cluster_rules(
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *([domains] if makes_domains else []),
         *(_rule(group, list(resources), ["get"]) for group, resources in stops_idle.items()),
-        *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
+        *(_kai_rules(gated) if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
         # No finalizers: no owner that we name blocks its own deletion (muster/controller/gangs/owner.py).
@@ -102,14 +104,15 @@ def _backstop_rules() -> list[Rule]:
     ]
 
 
-def _kai_rules() -> list[Rule]:
+def _kai_rules(gated: Iterable[WorkKind]) -> list[Rule]:
     """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
-    that KubeRay creates it again behind the gate, its history is kept on its cluster meanwhile; and
+    that its controller creates it again behind the gate, its history is kept on its object meanwhile; and
     placeholders go. Admission policies keep it to these, and to gangs on broken nodes where the
     policy says `running: requeue`.
     """
     return [
         _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW, "patch"]),
+        *(_rule(group, list(of), ["get", *_FOLLOW, "patch"]) for group, of in by_group(gated).items()),
         _rule("scheduling.run.ai", ["queues"], _FOLLOW),
         _rule("scheduling.k8s.io", ["priorityclasses"], _FOLLOW),
         _rule("", ["pods"], ["get", "patch", "delete"]),

@@ -8,6 +8,7 @@ from typing import Final
 
 from muster.controller.runtime import logs
 from muster.model import names
+from muster.model.work import GATED
 
 PROGRAM: Final = names.PROGRAM
 
@@ -99,6 +100,13 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         action=argparse.BooleanOptionalAction,
         default=environment.get("MUSTER_SET_ASIDE_BROKEN_NODES", "false") == "true",
         help="keep new pods from broken nodes by a taint [MUSTER_SET_ASIDE_BROKEN_NODES]",
+    )
+    command.add_argument(
+        "--gate",
+        action="append",
+        metavar="KIND",
+        choices=[each.kind for each in GATED],
+        help="with KAI: start gangs of this kind, too, whose pods wait at the gate as Ray's do",
     )
     command.add_argument(
         "--delete-without-quota",

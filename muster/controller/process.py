@@ -112,4 +112,5 @@ class Process:
             deletes_without_quota=getattr(self.settings, "delete_without_quota", None),
             makes_compute_domains=getattr(self.settings, "compute_domains", False),
             closes_nodes=getattr(self.settings, "set_aside_broken_nodes", False),
+            gated_kinds=getattr(self.settings, "gate", None) or (),
         )

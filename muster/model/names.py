@@ -207,6 +207,10 @@ KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
 KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
+# With how many of its pods KAI starts a Job, and below how many it evicts the rest; 1 where it is left out.
+# 0.12 does not know it. Source: https://github.com/kai-scheduler/KAI-Scheduler at v0.17.0,
+# pkg/podgrouper/podgrouper/plugins/job/job_grouper.go, read 2026-11-29
+KAI_BATCH_MINIMUM: Final = "kai.scheduler/batch-min-member"
 
 # By the controller, on the first pod of a gang that waits, or on the only one: what it waits for.
 GANG_STATUS_ANNOTATION: Final = f"{GROUP}/gang-status"

@@ -222,6 +222,11 @@ class Stack:
         return tuple(kind for kind in FOR_MEMBERS if kind.family in self.work)
 
     @property
+    def gated_work(self) -> tuple[WorkKind, ...]:
+        """Whose pods wait behind our gate beside those of Ray clusters."""
+        return tuple(kind for kind in self.work_kinds if kind.labels and self.is_gated)
+
+    @property
     def judged_work(self) -> tuple[WorkKind, ...]:
         """Kinds that the policies judge as work, also those that are not served, because a member could run
         them beside every queue. A Deployment or a StatefulSet is work only where it is served.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial, reduce
+from math import prod
 from typing import Any, Final
 
 # `spec.jobs[name].template`, `spec.specs{Master,Worker}.template`
@@ -19,6 +20,8 @@ _IN_GROUPS: Final = re.compile(
 
 SUSPEND: Final = "spec.suspend"
 """Where most kinds are stopped."""
+MAIN: Final = "main"
+"""The pods of an object that has one group of them, as Kueue calls them."""
 
 
 class Work(StrEnum):
@@ -64,6 +67,18 @@ class Path:
         """The path in a group, or the whole."""
         return self._part("rest") or self.text
 
+    def groups_of(self, body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
+        """The name of each group, the keys to it and the group itself, or the object without a name."""
+        if not self.groups:
+            yield "", (), body
+            return
+        groups, at = value_at(body, self.groups), tuple(self.groups.split("."))
+        if isinstance(groups, dict) and not self.field:
+            yield from ((key, (*at, key), groups.get(key)) for key in self.keys)
+        elif isinstance(groups, list) and self.field:
+            for index, group in enumerate(groups):
+                yield str(value_at(group, self.field)), (*at, index), group
+
     def _part(self, name: str) -> str:
         found = _IN_GROUPS.fullmatch(self.text)
         return (found[name] or "") if found else ""
@@ -88,7 +103,8 @@ class Pods:
     """Pods of one template, or of one in each group. Their number is the product of `counts`, paths in the
     group whose values are 1 where they are left out, and of a Job no more than `most`. One of them is of the
     template at `first` instead, where there is one. `gangs`: the path of how many times a queue admits them,
-    each by itself. `name`: of those that are in no group.
+    each by itself. `name`: of those that are in no group. `succeeded`: where the status has how many of the
+    first count have, in groups as `template` has them.
 
     `is_of_runtime`: their template is in an object of the platform team, a runtime. At `template` are the
     image, `env` and `resourcesPerNode` that replace those of its container. What the object leaves out is
@@ -101,6 +117,7 @@ class Pods:
     first: str = ""
     gangs: str = ""
     name: str = ""
+    succeeded: Path | None = None
     is_of_runtime: bool = False
 
     @property
@@ -108,26 +125,39 @@ class Pods:
         """The paths whose product is the number of pods of all gangs."""
         return (*self.counts, *filter(None, (self.gangs,)))
 
+    def count(self, place: Place, *, succeeded: int = 0) -> int:
+        """How many of a gang run at a time. `succeeded`: of the first count. Raises ValueError."""
+        first, *rest = [_number(place.group, each) for each in self.counts] or [1]
+        most = None if value_at(place.group, self.most) is None else _number(place.group, self.most)
+        if most is not None and rest:
+            rest[-1] = min(rest[-1], most)
+        left = first - succeeded if most is None or rest else min(first, most - succeeded)
+        others = 1 if self.first and value_at(place.group, self.first) is not None else 0
+        return max(0, left) * prod(rest) - others
+
+    def succeeded_of(self, body: Mapping[str, Any], group: str) -> int:
+        """Of the first count."""
+        path = self.succeeded or Path("")
+        found = (value_at(each, path.rest) for name, _, each in path.groups_of(body) if name == group)
+        return next(found, None) or 0
+
     def places(self, body: Mapping[str, Any]) -> Iterator[Place]:
         """The templates of an object, without those that are malformed."""
-        for name, at, group in self._groups(body):
+        for name, at, group in self.template.groups_of(body):
             template = value_at(group, self.template.rest)
             if self.is_of_runtime and isinstance(template, dict):
                 template = _of_runtime(template)
             if isinstance(template, dict):
                 path = (*at, *self.template.rest.split("."))
-                yield Place(name, path, group, template, self.is_of_runtime)
+                yield Place(name or self.name, path, group, template, self.is_of_runtime)
 
-    def _groups(self, body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
-        if not self.template.groups:
-            yield self.name, (), body
-            return
-        groups, at = value_at(body, self.template.groups), tuple(self.template.groups.split("."))
-        if isinstance(groups, dict) and not self.template.field:
-            yield from ((key, (*at, key), groups.get(key)) for key in self.template.keys)
-        elif isinstance(groups, list) and self.template.field:
-            for index, group in enumerate(groups):
-                yield str(value_at(group, self.template.field)), (*at, index), group
+
+def _number(group: Mapping[str, Any], path: str) -> int:
+    """1 where it is left out. Raises ValueError for what is no whole number."""
+    found = value_at(group, path)
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int)):
+        raise ValueError(f"{path} is {found!r}, which is no whole number")
+    return 1 if found is None else found
 
 
 def _of_runtime(container: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -157,6 +187,23 @@ def value_at(body: Any, path: str) -> Any:
     return reduce(lambda at, key: at.get(key) if isinstance(at, Mapping) else None, path.split("."), body)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLabels:
+    """By which labels the pods of an object are known: of its name, and of the group that a pod is of, where
+    there are several. `maker`: what `MAKER_LABEL` says, where other kinds have the same.
+    """
+
+    name: str
+    group: str = ""
+    maker: str = ""
+
+
+# Sources: https://github.com/kubeflow/training-operator, pkg/controller.v1/pytorch, and
+# https://github.com/kubeflow/mpi-operator, test/e2e/mpi_job_test.go, read 2026-11-29
+_KUBEFLOW: Final = "training.kubeflow.org/"
+MAKER_LABEL: Final = f"{_KUBEFLOW}operator-name"
+
+
 @dataclass(frozen=True, slots=True)
 class Barred:
     """A field that no member may write, and what to do instead."""
@@ -180,7 +227,8 @@ class WorkKind:
     groups of pods. `is_part`: another kind may make it. `serves`: its pods are a StatefulSet's or a
     ReplicaSet's, are always restarted, and wait behind Kueue's gate. `elective`: every cluster has the kind,
     and it is work only where a stack serves it. `prefix`: of the labels and annotations by which its
-    controller finds its pods, of which an author writes the `free` ones.
+    controller finds its pods, of which an author writes the `free` ones. `labels`: those of its pods, where
+    they wait behind Muster's gate with KAI.
     """
 
     family: Work
@@ -206,6 +254,7 @@ class WorkKind:
     elective: bool = False
     prefix: str = ""
     free: tuple[str, ...] = ()
+    labels: PodLabels | None = None
 
     @property
     def is_queued(self) -> bool:
@@ -244,6 +293,14 @@ class WorkKind:
         for pods in listed:
             yield from pods.places(body)
 
+    def counts(self, body: Mapping[str, Any]) -> dict[str, int]:
+        """The pods of a gang by their group, without those that have succeeded. Raises ValueError."""
+        return {
+            place.name.lower() or MAIN: pods.count(place, succeeded=pods.succeeded_of(body, place.name))
+            for pods in self.pods
+            for place in pods.places(body)
+        }
+
 
 def _pods_of_ray(cluster: str) -> tuple[Pods, ...]:
     return (
@@ -258,6 +315,7 @@ _SCHEDULING: Final = Barred(
     "spec.runPolicy.schedulingPolicy", "a queue starts work whole; remove spec.runPolicy.schedulingPolicy"
 )
 
+_JOBSET: Final = "jobset.sigs.k8s.io/"
 _LWS: Final = "spec.leaderWorkerTemplate"
 _TRAINER: Final = "spec.trainer"
 
@@ -279,6 +337,7 @@ _kubeflow: Final = partial(
     suspend="spec.runPolicy.suspend",
     managers=(Path("spec.runPolicy.managedBy"),),
     cleaning="spec.runPolicy.cleanPodPolicy",
+    prefix=_KUBEFLOW,
 )
 
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
@@ -329,9 +388,17 @@ WORK: Final = (
         word="jobs",
         objects=2000,
         kibibytes=64,
-        pods=(Pods(template=Path("spec.template"), counts=("spec.parallelism",), most="spec.completions"),),
+        pods=(
+            Pods(
+                template=Path("spec.template"),
+                counts=("spec.parallelism",),
+                most="spec.completions",
+                succeeded=Path("status.succeeded"),
+            ),
+        ),
         manager="kubernetes.io/job-controller",
         is_part=True,
+        labels=PodLabels(name="batch.kubernetes.io/job-name"),
     ),
     _batch(
         kind="CronJob",
@@ -363,6 +430,7 @@ WORK: Final = (
                 template=Path("spec.replicatedJobs[name].template.spec.template"),
                 counts=("replicas", "template.spec.parallelism"),
                 most="template.spec.completions",
+                succeeded=Path("status.replicatedJobsStatus[name].succeeded"),
             ),
         ),
         controller="jobset-system",
@@ -370,6 +438,8 @@ WORK: Final = (
         managers=(Path("spec.managedBy"), Path("spec.replicatedJobs[name].template.spec.managedBy")),
         barred=(_volumes("spec.volumeClaimPolicies"),),
         is_part=True,
+        prefix=_JOBSET,
+        labels=PodLabels(name=f"{_JOBSET}jobset-name", group=f"{_JOBSET}replicatedjob-name"),
     ),
     # Kubeflow's training operator 1.9.3, pkg/apis/kubeflow.org/v1. It reads keys of replicas in any case, and
     # Kueue in this one alone.
@@ -380,7 +450,16 @@ WORK: Final = (
         resource="pytorchjobs",
         framework="kubeflow.org/pytorchjob",
         word="pytorchJobs",
-        pods=(Pods(template=Path("spec.pytorchReplicaSpecs{Master,Worker}.template"), counts=("replicas",)),),
+        pods=(
+            Pods(
+                template=Path("spec.pytorchReplicaSpecs{Master,Worker}.template"),
+                counts=("replicas",),
+                succeeded=Path("status.replicaStatuses{Master,Worker}.succeeded"),
+            ),
+        ),
+        labels=PodLabels(
+            name=f"{_KUBEFLOW}job-name", group=f"{_KUBEFLOW}replica-type", maker="pytorchjob-controller"
+        ),
         controller="kubeflow:training-operator",
         manager="kubeflow.org/training-operator",
         barred=(
@@ -399,7 +478,14 @@ WORK: Final = (
         resource="mpijobs",
         framework="kubeflow.org/mpijob",
         word="mpiJobs",
-        pods=(Pods(template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"), counts=("replicas",)),),
+        pods=(
+            Pods(
+                template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"),
+                counts=("replicas",),
+                succeeded=Path("status.replicaStatuses{Launcher,Worker}.succeeded"),
+            ),
+        ),
+        labels=PodLabels(name=f"{_KUBEFLOW}job-name", group=f"{_KUBEFLOW}job-role", maker="mpi-operator"),
         controller="mpi-operator:mpi-operator",
         manager="kubeflow.org/mpi-operator",
         barred=(_SCHEDULING,),
@@ -493,6 +579,8 @@ QUEUED: Final = tuple(each for each in WORK if each.is_queued)
 RAY: Final = tuple(each for each in QUEUED if each.is_ray)
 GROUPED: Final = tuple(each for each in WORK if any(pods.template.groups for pods in each.pods))
 BROUGHT: Final = tuple(each for each in WORK if each.controller)
+GATED: Final = tuple(each for each in WORK if each.labels)
+"""Beside Ray's: with KAI their pods wait behind our gate."""
 COUNTED: Final = tuple(each for each in WORK if each.family not in SERVED)
 """Whose pods are where their rows say, and nowhere else."""
 PARTS: Final = tuple(each for each in WORK if each.is_part)

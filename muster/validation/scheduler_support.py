@@ -16,7 +16,7 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
-from muster.model.work import SERVED
+from muster.model.work import GATED, Work
 from muster.validation.paths import department_path, explicit_keys, team_path
 
 _TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
@@ -46,8 +46,9 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
 
 def _work(stack: Stack) -> Iterator[Violation]:
     """KAI groups the pods of other kinds by its own rules, which our gate does not know."""
-    for word in (each for each in stack.work if each not in SERVED):
-        message = f"{word} is not queued by KAI here: Muster's gate opens for Ray clusters alone."
+    known = (Work.RAY, *(each.family for each in GATED))
+    for word in (each for each in stack.work if each not in known):
+        message = f"{word} is not queued by KAI here: Muster's gate opens for {', '.join(known)} alone."
         yield Violation("muster:work", message, f"take it out of the list, or {_TO_KUEUE.split(', or ')[1]}")
 
 

@@ -14,7 +14,7 @@ import yaml
 from muster.components import gang_authority
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import Scheduler
-from muster.model.work import QUEUED, by_group
+from muster.model.work import GATED, QUEUED, by_group
 
 # (account, verb, group, resource with its subresource)
 Right = tuple[str, str, str, str]
@@ -77,6 +77,7 @@ def granted(scheduler: Scheduler) -> frozenset[Right]:
         deletes_without_quota=holds,
         makes_domains=holds,
         stops_idle=by_group(QUEUED if holds else ()),
+        gated=GATED,
     )
     manager += gang_authority.taint_rules()
     manager += gang_authority.manager_rules() + gang_authority.placeholder_rules()

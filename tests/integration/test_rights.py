@@ -8,7 +8,7 @@ import pytest
 from muster.components.gang_authority import MANAGER
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.model.work import QUEUED
+from muster.model.work import GATED, QUEUED
 from tests import built
 from tests.integration.rights import Right, asked_versions, granted, used
 
@@ -31,12 +31,20 @@ RARE: Final[dict[Right, str]] = {
     (MANAGER, "delete", "", "pods"): "its capacity is lost (KAI), or it was born with an older claim (Kueue)",
     (MANAGER, "get", "ray.io", "rayclusters"): _KEPT_HISTORY,
     (MANAGER, "patch", "ray.io", "rayclusters"): _KEPT_HISTORY,
-    (
-        MANAGER,
-        "get",
-        "jobset.x-k8s.io",
-        "jobsets",
-    ): "pods of a JobSet that seem to have no quota for a minute",
+    (MANAGER, "get", "batch", "jobs"): _KEPT_HISTORY,
+    (MANAGER, "patch", "batch", "jobs"): _KEPT_HISTORY,
+    **{
+        (
+            MANAGER,
+            verb,
+            each.group,
+            each.resource,
+        ): "with KAI, where a stack serves them, as Jobs are; and pods "
+        "of a JobSet that seem to have no quota for a minute"
+        for each in GATED
+        if each.kind != "Job"
+        for verb in ("get", "list", "watch", "patch")
+    },
     (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",
     (MANAGER, "patch", "", "secrets"): _CERTIFICATE,
     (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",

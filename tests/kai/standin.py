@@ -1,7 +1,8 @@
 """A scripted stand-in for what acts around a gang in a KAI stack. Test code: it is none of these programs.
 
-- KubeRay: makes the pods that a RayCluster's spec wants, from its templates, gates included.
-- KAI: binds the pods of a Ray cluster to nodes that fit them once the minimum of every group has no gate,
+- KubeRay and the job controller: make the pods that a RayCluster's or a Job's spec wants, from its templates,
+  gates included.
+- KAI: binds the pods of one of them to nodes that fit them once the minimum of every group has no gate,
   all that are free or none, and only within the limits of the leaf queue and of all above it; then writes
   the GPUs of their status.allocated. As KAI 0.12.0 was seen to do (tests/integration/real_kai), which counts
   one minimum for the whole cluster; by group it is 0.17. It evicts nothing, and knows no priority.
@@ -57,6 +58,7 @@ class StandIn:
 
     def _step(self) -> None:
         clusters = self._items(f"/apis/ray.io/v1/namespaces/{self._namespace}/rayclusters")
+        clusters += self._items(f"/apis/batch/v1/namespaces/{self._namespace}/jobs")
         self._kuberay(clusters)
         make_ready(self._server)
         for cluster in clusters if not self.paused.is_set() else ():
@@ -89,7 +91,8 @@ class StandIn:
 
     def _make(self, cluster: Json, group: str, number: int, template: Json) -> None:
         meta, owner = template.get("metadata", {}), cluster["metadata"]
-        labels = {"ray.io/cluster": owner["name"], "ray.io/group": group, QUEUE: owner["labels"][QUEUE]}
+        labels = {**_labels(cluster, group), QUEUE: owner["labels"][QUEUE]}
+        api_version, kind = ("batch/v1", "Job") if _is_job(cluster) else ("ray.io/v1", "RayCluster")
         body = {
             "metadata": {
                 "name": _name(cluster, group, number),
@@ -97,8 +100,8 @@ class StandIn:
                 "annotations": meta.get("annotations", {}),
                 "ownerReferences": [
                     {
-                        "apiVersion": "ray.io/v1",
-                        "kind": "RayCluster",
+                        "apiVersion": api_version,
+                        "kind": kind,
                         "name": owner["name"],
                         "uid": owner["uid"],
                         "controller": True,
@@ -183,25 +186,36 @@ def gpus(pod: Json) -> Fraction:
     return Fraction(str(requests.get(GPU, 0)))
 
 
+def _is_job(cluster: Json) -> bool:
+    return "template" in cluster["spec"]
+
+
+def _labels(cluster: Json, group: str) -> dict[str, str]:
+    name = cluster["metadata"]["name"]
+    if _is_job(cluster):
+        return {"batch.kubernetes.io/job-name": name}
+    return {"ray.io/cluster": name, "ray.io/group": group}
+
+
 def _groups(cluster: Json) -> dict[str, tuple[int, Json]]:
     spec = cluster["spec"]
+    if _is_job(cluster):
+        return {"main": (spec["parallelism"], spec["template"])}
     workers = {each["groupName"]: (each["replicas"], each["template"]) for each in spec["workerGroupSpecs"]}
     return {"headgroup": (1, spec["headGroupSpec"]["template"]), **workers}
 
 
 def _minimum(cluster: Json) -> dict[str, int]:
+    if _is_job(cluster):
+        return {"main": cluster["spec"]["parallelism"]}
     workers = cluster["spec"]["workerGroupSpecs"]
     least = {each["groupName"]: each.get("minReplicas") or each["replicas"] for each in workers}
     return {"headgroup": 1, **least}
 
 
 def _of(cluster: Json, pods: list[Json], group: str) -> list[Json]:
-    wanted = (cluster["metadata"]["name"], group)
-    return [
-        pod
-        for pod in pods
-        if (pod["metadata"]["labels"]["ray.io/cluster"], pod["metadata"]["labels"]["ray.io/group"]) == wanted
-    ]
+    wanted = _labels(cluster, group).items()
+    return [pod for pod in pods if wanted <= pod["metadata"]["labels"].items()]
 
 
 def _name(cluster: Json, group: str, number: int) -> str:

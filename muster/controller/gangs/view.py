@@ -33,7 +33,7 @@ from muster.controller.gangs.split import Gang
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.kube.resource import Key, Object, T
-from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.informer import Cached, Informer
 from muster.model.names import PLACEHOLDER_NAMESPACE
 from muster.model.pods import Amounts
 
@@ -68,7 +68,7 @@ class GangView(ABC, Generic[T]):
 
     @property
     @abstractmethod
-    def gangs(self) -> Informer[T]:
+    def gangs(self) -> Cached[T]:
         """The cache of those objects."""
 
     def made_for(self, key: Key) -> list[Belonging]:

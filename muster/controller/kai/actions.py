@@ -39,7 +39,8 @@ class Ungate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUnbound:
-    """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it again, gated.
+    """Delete a released pod that no node has: its gate cannot come back, but its controller makes it again,
+    gated.
 
     `request` is what it was to consume; empty where that decides nothing: nothing was asked for, or its time
     is over.
@@ -67,7 +68,7 @@ class PatchAnnotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchCluster:
-    """Keep the history on the Ray cluster while its pods are made again, or take it off."""
+    """Keep the history on the gang's object while its pods are made again, or take it off."""
 
     history: RetryHistory
 

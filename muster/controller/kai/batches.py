@@ -1,4 +1,4 @@
-"""Which pods of a Ray cluster are ungated together.
+"""Which pods of a gang are ungated together.
 
 Computed from the pods alone. Until KAI's minimum exists, the pods that complete it are one batch: all of them
 or none. Later pods (a cluster that scales up, a pod created again above the minimum) are ungated group by
@@ -17,7 +17,7 @@ from muster.controller.gangs.identity import ATTEMPT, digest
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.groups import hosts, needed, suspended
 from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
-from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.controller.kai.objects import GangOwner, GatedPod
 from muster.model.quantities import many
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
@@ -63,7 +63,7 @@ class Batch:
         )
 
 
-def batches(cluster: RayCluster, pods: Sequence[GatedPod], *, leaders: Collection[str]) -> tuple[Batch, ...]:
+def batches(cluster: GangOwner, pods: Sequence[GatedPod], *, leaders: Collection[str]) -> tuple[Batch, ...]:
     """The batches of a cluster's live pods. `leaders`: uids that requests in the API name as their leader.
 
     Raises ValueError for a cluster that KAI refuses to group.
@@ -86,7 +86,7 @@ def batches(cluster: RayCluster, pods: Sequence[GatedPod], *, leaders: Collectio
 
 
 def _core(
-    cluster: RayCluster,
+    cluster: GangOwner,
     by_group: Mapping[str, list[GatedPod]],
     least: Mapping[str, int],
     open_groups: Mapping[str, int],
@@ -120,7 +120,7 @@ def _core(
     )
 
 
-def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Batch:
+def _growth(cluster: GangOwner, group: str, members: Sequence[GatedPod]) -> Batch:
     gated = tuple(pod for pod in members if is_gated(pod))
     attempt = attempt_of(cluster, gated[0])
     ungated = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
@@ -133,7 +133,7 @@ def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Bat
     return batch if missing_reason else batch.first(whole)
 
 
-def attempt_of(cluster: RayCluster, leader: GatedPod) -> str:
+def attempt_of(cluster: GangOwner, leader: GatedPod) -> str:
     """The identity of the leader's present attempt, fit for a label."""
     return digest(cluster.metadata.uid, leader.metadata.uid, str(parse_history(leader).tries))
 

@@ -1,4 +1,4 @@
-"""Computes the next writes for one Ray cluster of a KAI stack.
+"""Computes the next writes for one gang of a KAI stack.
 
 Pure: depends only on API objects and the current time, so that after a crash the same objects lead to the
 same decision. Each batch of gated pods either passes whole or holds no capacity.

@@ -36,8 +36,8 @@ from muster.controller.kai.actions import (
     PatchCluster,
     Ungate,
 )
-from muster.controller.kai.labels import CLUSTERS, STATUS
-from muster.controller.kai.objects import GATED_POD, RAY_CLUSTER, WHOLE_POD, GatedPod, RayCluster, WholePod
+from muster.controller.kai.labels import STATUS, owners_at, owners_of
+from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GangOwner, GatedPod, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.templates import template_of
@@ -57,7 +57,7 @@ class Executor:
         self._taints = NodeTaints(client, remember=partial(requests.remember, NODE))
 
     async def run(
-        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+        self, actions: Sequence[Action], *, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
         """`pod_group_demands`: what the templates that are to be created are made of."""
         for kind, group in groupby(actions, key=type):
@@ -72,17 +72,17 @@ class Executor:
                     await call
 
     async def _one(
-        self, action: Action, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+        self, action: Action, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
         match action:
             case CreateTemplates():
                 await self._create_templates(cluster, action, pod_group_demands)
             case CreateSet():
-                await self._requests.create_set(CLUSTERS.of(cluster), action)
+                await self._requests.create_set(owners_of(cluster).of(cluster), action)
             case HoldNode(node=node, held_as=held_as):
                 await self._taints.hold(node, held_as=held_as)
             case CreateRequest():
-                await self._requests.create_request(CLUSTERS.of(cluster), action)
+                await self._requests.create_request(owners_of(cluster).of(cluster), action)
             case Delete():
                 await self._requests.delete(action)
             case PatchAnnotations():
@@ -95,7 +95,7 @@ class Executor:
                 with suppress(NotFound):
                     await self._client.delete(GATED_POD, pod.key, uid=pod.metadata.uid)
             case EmitEvent():
-                emit_event(self._events, CLUSTERS.of(cluster), action)
+                emit_event(self._events, owners_of(cluster).of(cluster), action)
 
     async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
@@ -135,13 +135,14 @@ class Executor:
             action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": annotations}}
         )
 
-    async def _patch_cluster(self, cluster: RayCluster, history: RetryHistory) -> None:
+    async def _patch_cluster(self, cluster: GangOwner, history: RetryHistory) -> None:
         body = {"metadata": {"uid": cluster.metadata.uid, "annotations": dict(to_annotations(history))}}
+        owners, key = owners_at(cluster.key)
         try:
-            patched = await self._client.merge_patch(RAY_CLUSTER, cluster.key, body)
+            patched = await self._client.merge_patch(owners.resource, key, body)
         except NotFound:
             return
-        self._requests.remember(RAY_CLUSTER, patched)
+        self._requests.remember(owners.resource, patched)
 
     async def _patch(self, pod: GatedPod, body: dict[str, Any]) -> None:
         try:
@@ -179,7 +180,7 @@ class Executor:
             return False
 
     async def _create_templates(
-        self, cluster: RayCluster, action: CreateTemplates, pod_group_demands: Sequence[PodGroupDemand]
+        self, cluster: GangOwner, action: CreateTemplates, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
         wanted = {demand.pod_set: demand for demand in action.spec.demands}
         templates = {}
@@ -187,7 +188,7 @@ class Executor:
             if wanted.get(group_demand.demand.pod_set) == group_demand.demand:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
-        await self._requests.create_templates(CLUSTERS.of(cluster), action, templates)
+        await self._requests.create_templates(owners_of(cluster).of(cluster), action, templates)
 
 
 def _tolerations(live: WholePod, action: Ungate) -> list[dict[str, Any]]:

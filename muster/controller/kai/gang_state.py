@@ -12,11 +12,11 @@ from muster.controller.gangs.metrics import GangState
 from muster.controller.gangs.objects import Belonging
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_finished, is_gated, is_released
-from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.controller.kai.objects import GangOwner, GatedPod
 
 
 def observe(
-    cluster: RayCluster, pods: Iterable[GatedPod], requests: Iterable[Belonging], *, now: datetime
+    cluster: GangOwner, pods: Iterable[GatedPod], requests: Iterable[Belonging], *, now: datetime
 ) -> GangObservation | None:
     """The gang of this cluster, or None: it is over, or none of its pods is there. `requests`: also what
     stands for those of placeholders.

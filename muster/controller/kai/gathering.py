@@ -16,9 +16,11 @@ from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kai.actions import Decision
-from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.gang_owners import GangOwners
+from muster.controller.kai.indexes import BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (
     CLUSTERS,
+    gang_of,
     is_bound,
     is_finished,
     is_gated,
@@ -27,7 +29,7 @@ from muster.controller.kai.labels import (
     preempts_since,
 )
 from muster.controller.kai.ledger import Ledger
-from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
+from muster.controller.kai.objects import GangOwner, GatedPod, PriorityClass, Queue
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kube.resource import Key
@@ -42,7 +44,7 @@ class Gathering(TurnIndex):
     def __init__(
         self,
         *,
-        clusters: Informer[RayCluster],
+        gangs: GangOwners,
         pods: Informer[GatedPod],
         requests: Informer[ProvisioningRequest],
         templates: Informer[PodTemplate],
@@ -50,11 +52,11 @@ class Gathering(TurnIndex):
         queues: Informer[Queue],
         priorities: Informer[PriorityClass],
         policy: Callable[[], GangPolicy | None],
-        base_snapshot: Callable[[RayCluster, datetime], ClusterSnapshot],
+        base_snapshot: Callable[[GangOwner, datetime], ClusterSnapshot],
         queue_demand: Callable[[GatedPod], QueueDemand],
     ) -> None:
         super().__init__()
-        self._clusters, self._pods, self._requests = clusters, pods, requests
+        self._gangs, self._pods, self._requests = gangs, pods, requests
         self._templates = templates
         self._policy = policy
         self._base_snapshot, self._queue_demand = base_snapshot, queue_demand
@@ -74,7 +76,7 @@ class Gathering(TurnIndex):
         self._changed_pods: dict[Key, None] = {}
         self._seen_policy: object = self
         """The policy by which all of this was read."""
-        clusters.store.listen(self._cluster_changed)
+        gangs.listen(self._owner_changed)
         pods.store.listen(self._pod_changed)
         requests.store.listen(self._made_changed)
         templates.store.listen(self._template_changed)
@@ -85,7 +87,7 @@ class Gathering(TurnIndex):
     def decided(self, snapshot: ClusterSnapshot, decision: Decision) -> None:
         """What it waits for from now on. A cluster that was deleted during a write waits for nothing."""
         key = snapshot.cluster.key
-        if self._clusters.get(key) is None:
+        if self._gangs.get(key) is None:
             return
         self._await_room(key, decision.shortfalls)
         if decision.to_preempt is None:
@@ -153,7 +155,7 @@ class Gathering(TurnIndex):
 
     def _taken_by(self, key: Hashable) -> Iterator[str]:
         assert isinstance(key, Key)
-        cluster = self._clusters.get(key)
+        cluster = self._gangs.get(key)
         for pod in self._pods.store.by_index(RELEASED, key):
             if preempts_since(pod) and (pool := pool_of(pod, cluster)):
                 yield pool
@@ -197,7 +199,7 @@ class Gathering(TurnIndex):
 
     # What changes
 
-    def _cluster_changed(self, before: RayCluster | None, after: RayCluster | None) -> None:
+    def _owner_changed(self, before: GangOwner | None, after: GangOwner | None) -> None:
         if after is None:
             assert before is not None
             self._forget(before.key)
@@ -219,8 +221,8 @@ class Gathering(TurnIndex):
         assert pod is not None
         if before is not None and after is not None and _facts(before) == _facts(after):
             return
-        for key in ray_cluster_of(pod):
-            if self._clusters.get(key) is not None:
+        for key in gang_of(pod):
+            if self._gangs.get(key) is not None:
                 self._changed[key] = None
         if after is None:
             self._changed_pods.pop(pod.key, None)
@@ -245,7 +247,7 @@ class Gathering(TurnIndex):
     def _made_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         for item in (before, after):
             for key in CLUSTERS.keys_of(item) if item else ():
-                if self._clusters.get(key) is not None:
+                if self._gangs.get(key) is not None:
                     self._changed[key] = None
 
     def _priority_changed(self, before: PriorityClass | None, after: PriorityClass | None) -> None:
@@ -259,7 +261,7 @@ class Gathering(TurnIndex):
         if self._seen_policy is not policy:
             self._seen_policy = policy
             self._mark_pods(self._pods.store)
-            self._changed |= {each.key: None for each in self._clusters.store}
+            self._changed |= {each.key: None for each in self._gangs}
         self._read_pods()
         super()._update(own, now)
 
@@ -307,7 +309,7 @@ class Gathering(TurnIndex):
 
     def _read(self, key: Key, now: datetime) -> Iterator[BatchSnapshot]:
         """Those of its batches that have begun."""
-        cluster = self._clusters.get(key)
+        cluster = self._gangs.get(key)
         has_begun = (
             self._requests.store.by_index(BY_OWNER, key)
             or self._pods.store.by_index(RELEASED, key)

@@ -1,4 +1,4 @@
-"""Until when the gang of a Ray cluster holds the nodes that its placeholders have brought, and why none
+"""Until when a gang holds the nodes that its placeholders have brought, and why none
 starts on them.
 """
 
@@ -17,14 +17,14 @@ from muster.controller.gangs.unused_nodes import ASKED_AGAIN, GONE
 from muster.controller.kai.batches import attempt_of
 from muster.controller.kai.indexes import BY_CLUSTER
 from muster.controller.kai.labels import LEADER, handed_over_at, is_bound, is_finished, is_gated
-from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.controller.kai.objects import GangOwner, GatedPod
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
 from muster.model.names import PLACED_ANNOTATION
 
 
 class HeldNodes(held_nodes.HeldNodes[View]):
-    def _held_by(self, owner: RayCluster, template: PodTemplate, held_as: str) -> datetime | None:
+    def _held_by(self, owner: GangOwner, template: PodTemplate, held_as: str) -> datetime | None:
         if owner.metadata.deletion_timestamp:
             return None
         leader = _leader(self._view, owner, template)
@@ -70,7 +70,7 @@ def unused_cause(view: View, pod: Placeholder) -> str:
     return "" if is_handed_over else ASKED_AGAIN
 
 
-def _leader(view: View, cluster: RayCluster, item: PodTemplate | Placeholder) -> GatedPod | None:
+def _leader(view: View, cluster: GangOwner, item: PodTemplate | Placeholder) -> GatedPod | None:
     """The leader of the batch that this was made for."""
     pods = view.pods.store.by_index(BY_CLUSTER, cluster.key)
     return next((pod for pod in pods if pod.metadata.uid == item.metadata.labels.get(LEADER)), None)

@@ -1,4 +1,4 @@
-"""KAI's part of the reconcile loop: a target is a Ray cluster."""
+"""KAI's part of the reconcile loop: a target is a Ray cluster, or other work."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +8,8 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import after_rejection, decide
 from muster.controller.kai.executor import Executor
-from muster.controller.kai.labels import CLUSTERS
-from muster.controller.kai.objects import RayCluster
+from muster.controller.kai.labels import owners_at
+from muster.controller.kai.objects import GangOwner
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
@@ -21,12 +21,12 @@ class RayClusterHooks:
     def __init__(self, view: View, executor: Executor, requests: Requests) -> None:
         self._view, self._executor, self._requests = view, executor, requests
 
-    def targets(self, key: Key) -> Sequence[RayCluster] | None:
-        cluster = self._view.clusters.get(key)
+    def targets(self, key: Key) -> Sequence[GangOwner] | None:
+        cluster = self._view.gangs.get(key)
         return [cluster] if cluster else None
 
-    def load(self, target: RayCluster, *, now: datetime) -> ClusterSnapshot:
-        return self._view.snapshot(self._view.clusters.get(target.key) or target, now=now)
+    def load(self, target: GangOwner, *, now: datetime) -> ClusterSnapshot:
+        return self._view.snapshot(self._view.gangs.get(target.key) or target, now=now)
 
     def decide(self, snapshot: ClusterSnapshot) -> Decision:
         decision = Decision()
@@ -47,7 +47,8 @@ class RayClusterHooks:
 
     async def release_orphans(self, key: Key) -> None:
         if orphans := self._view.orphans(key):
-            await self._requests.release_orphans(orphans, of=key, owners=CLUSTERS)
+            owners, of = owners_at(key)
+            await self._requests.release_orphans(orphans, of=of, owners=owners)
 
     def leases(self, snapshot: ClusterSnapshot) -> frozenset[str]:
         return frozenset()

@@ -20,30 +20,25 @@ from muster.controller.gangs.indexes import (
     request_of,
     taint_of_set,
 )
-from muster.controller.kai.labels import CLUSTERS, is_bound, is_finished, is_released
+from muster.controller.kai.labels import CLUSTERS, gang_of, is_bound, is_finished, is_released
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.store import IndexFunction
-from muster.model.names import KAI_QUEUE_LABEL, RAY_CLUSTER_LABEL
+from muster.model.names import KAI_QUEUE_LABEL
 
 BY_CLUSTER = "cluster"
 RELEASED = "released"
 BOUND_IN = "bound-in"
-"""Pods of Ray clusters with a node, by KAI's queue."""
-
-
-def ray_cluster_of(pod: GatedPod) -> list[Key]:
-    name = pod.metadata.labels.get(RAY_CLUSTER_LABEL, "")
-    return [Key(pod.metadata.namespace, name)] if name else []
+"""Pods of gangs with a node, by KAI's queue."""
 
 
 def released_cluster_of(pod: GatedPod) -> list[Key]:
-    return ray_cluster_of(pod) if is_released(pod) else []
+    return gang_of(pod) if is_released(pod) else []
 
 
 def queue_of_bound(pod: GatedPod) -> list[str]:
     queue = pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
-    return [queue] if queue and is_bound(pod) and not is_finished(pod) and ray_cluster_of(pod) else []
+    return [queue] if queue and is_bound(pod) and not is_finished(pod) and gang_of(pod) else []
 
 
 Indexes = dict[str, IndexFunction[Any]]
@@ -53,7 +48,7 @@ OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_HELD: taint_of_se
 OF_PLACEHOLDERS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of, BY_CLOSED: closed_in}
 OF_PODS: Final[Indexes] = {
-    BY_CLUSTER: ray_cluster_of,
+    BY_CLUSTER: gang_of,
     BY_ENDING: ending_of,
     BY_NODE: node_of,
     BY_REQUEST: request_of,

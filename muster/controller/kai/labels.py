@@ -1,7 +1,7 @@
-"""What Ray, KAI and we write on pods and Ray clusters, and how it is read.
+"""What the controllers of work, KAI and we write on pods and their gangs' objects, and how it is read.
 
-Decides which queue, pool and priority a pod has, in the order in which KAI itself looks: the Ray cluster
-(which carries the labels of the RayJob or RayService above it) before the pod.
+Decides of which gang a pod is, and which queue, pool and priority it has, in the order in which KAI itself
+looks: the object (a Ray cluster carries the labels of the RayJob or RayService above it) before the pod.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,17 @@ from typing import Final
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
 from muster.controller.gangs.owner import Owners
-from muster.controller.kai.objects import RAY_CLUSTER, GatedPod, PriorityClass, RayCluster
+from muster.controller.kai.objects import (
+    COUNTED_WORK,
+    RAY_CLUSTER,
+    CountedWork,
+    GangOwner,
+    GatedPod,
+    PriorityClass,
+    RayCluster,
+    gang_key,
+)
+from muster.controller.kube.resource import Key
 from muster.model.kai import DEFAULT_PRIORITY, NON_PREEMPTIBLE
 from muster.model.names import (
     GANG_GATE,
@@ -20,9 +30,11 @@ from muster.model.names import (
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
     POOL_LABEL,
+    RAY_CLUSTER_LABEL,
     RAY_CLUSTER_UID_LABEL,
     RAY_PRIORITY_LABEL,
 )
+from muster.model.work import GATED, MAIN, MAKER_LABEL, Work, WorkKind
 
 RAY_GROUP: Final = "ray.io/group"
 HEAD_GROUP: Final = "headgroup"
@@ -30,9 +42,15 @@ PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
 _PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non-preemptible": False}
 
 CLUSTER_UID: Final = RAY_CLUSTER_UID_LABEL
-"""Label of what was written for a Ray cluster."""
+"""Label of what was written for a Ray cluster, or for work of another kind."""
 CLUSTER_NAME: Final = f"{GROUP}/raycluster"
 CLUSTERS: Final = Owners(resource=RAY_CLUSTER, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
+_OF_WORK: Final = {
+    kind: Owners(resource=resource, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
+    for kind, resource in COUNTED_WORK.items()
+}
+# A Job that was made for an object of another kind has that one's labels, too: the others first.
+_COUNTED: Final = tuple((each, each.labels) for each in reversed(GATED) if each.labels)
 LEADER: Final = f"{GROUP}/leader"
 """Label of requests: the uid of the pod whose gate goes last."""
 SIZE: Final = f"{GROUP}/pods"
@@ -79,22 +97,70 @@ def preempts_since(pod: GatedPod) -> datetime | None:
     return parse_time(pod.metadata.annotations[PREEMPTS]) or pod.metadata.creation_timestamp
 
 
+def owners_of(gang: GangOwner) -> Owners:
+    return _OF_WORK[gang.kind.kind] if isinstance(gang, CountedWork) else CLUSTERS
+
+
+def owners_at(key: Key) -> tuple[Owners, Key]:
+    """The kind of the object that the key of a gang is about, and where that is in the API."""
+    kind, _, name = key.name.rpartition("/")
+    return _OF_WORK.get(kind, CLUSTERS), Key(key.namespace, name)
+
+
+def gang_of(pod: GatedPod) -> list[Key]:
+    labels, namespace = pod.metadata.labels, pod.metadata.namespace
+    if name := labels.get(RAY_CLUSTER_LABEL, ""):
+        return [Key(namespace, name)]
+    kind = _kind_of(pod)
+    return [gang_key(namespace, kind.kind, labels[kind.labels.name])] if kind and kind.labels else []
+
+
+def _kind_of(pod: GatedPod) -> WorkKind | None:
+    """Whose pod it is beside Ray's. Our webhook puts those that wait into a queue; others are of no gang."""
+    labels = pod.metadata.labels
+    if not (KAI_QUEUE_LABEL in labels or is_gated(pod) or ATTEMPT in pod.metadata.annotations):
+        return None
+    return next(
+        (
+            kind
+            for kind, known in _COUNTED
+            if labels.get(known.name) and known.maker in ("", labels.get(MAKER_LABEL))
+        ),
+        None,
+    )
+
+
+def is_owned(pod: GatedPod, gang: GangOwner) -> bool:
+    """Whether it is of this very object, and not of an earlier one of its name."""
+    if any(owner.uid == gang.metadata.uid for owner in pod.metadata.owner_references):
+        return True
+    if isinstance(gang, RayCluster) or gang.kind.family is Work.JOB or gang_of(pod) != [gang.key]:
+        return False
+    # A Job is between them, and no member may write the labels.
+    made, since = pod.metadata.creation_timestamp, gang.metadata.creation_timestamp
+    return made is None or since is None or made >= since
+
+
 def group_of(pod: GatedPod) -> str:
-    return pod.metadata.labels.get(RAY_GROUP, HEAD_GROUP)
+    labels = pod.metadata.labels
+    kind = None if RAY_CLUSTER_LABEL in labels else _kind_of(pod)
+    if kind is None or kind.labels is None:
+        return labels.get(RAY_GROUP, HEAD_GROUP)
+    return labels.get(kind.labels.group, "") if kind.labels.group else MAIN
 
 
-def queue_of(pod: GatedPod, cluster: RayCluster | None) -> str:
+def queue_of(pod: GatedPod, cluster: GangOwner | None) -> str:
     above = cluster.metadata.labels.get(KAI_QUEUE_LABEL, "") if cluster else ""
     return above or pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
 
 
-def pool_of(pod: GatedPod, cluster: RayCluster | None) -> str:
+def pool_of(pod: GatedPod, cluster: GangOwner | None) -> str:
     """The pool that the pod is pinned to; empty where nothing names one."""
     said = [pod.spec.node_selector, pod.metadata.labels, *([cluster.metadata.labels] if cluster else [])]
     return next((labels[POOL_LABEL] for labels in said if labels.get(POOL_LABEL)), "")
 
 
-def is_preemptible(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[str, PriorityClass]) -> bool:
+def is_preemptible(pod: GatedPod, cluster: GangOwner | None, classes: Mapping[str, PriorityClass]) -> bool:
     """As KAI finds it: what the labels say of preemption itself, or the value of the priority class."""
     above = cluster.metadata.labels if cluster else {}
     for labels in (above, pod.metadata.labels):
@@ -103,16 +169,17 @@ def is_preemptible(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[s
     return priority_of(pod, cluster, classes) < NON_PREEMPTIBLE
 
 
-def priority_of(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[str, PriorityClass]) -> int:
+def priority_of(pod: GatedPod, cluster: GangOwner | None, classes: Mapping[str, PriorityClass]) -> int:
     """The value of its priority class, which KAI orders work and picks victims by."""
-    return _priority(_class_of(pod, cluster.metadata.labels if cluster else {}, classes), classes)
+    return _priority(_class_of(pod, cluster, classes), classes)
 
 
-def _class_of(pod: GatedPod, above: Mapping[str, str], classes: Mapping[str, PriorityClass]) -> str:
+def _class_of(pod: GatedPod, cluster: GangOwner | None, classes: Mapping[str, PriorityClass]) -> str:
     """Ray's own label goes before KAI's and is taken as it is; another class has to exist
     (pkg/podgrouper/podgrouper/plugins: ray/ray_grouper.go, defaultgrouper/default_grouper.go).
     """
-    if RAY_PRIORITY_LABEL in above:
+    above = cluster.metadata.labels if cluster else {}
+    if isinstance(cluster, RayCluster) and RAY_PRIORITY_LABEL in above:
         return above[RAY_PRIORITY_LABEL]
     labels = {**pod.metadata.labels, **above}
     named = labels.get(KAI_PRIORITY_LABEL) or pod.spec.priority_class_name

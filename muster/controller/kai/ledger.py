@@ -206,7 +206,7 @@ class Ledger:
     def _unusable(self, name: str) -> str:
         """Why no work of this queue can start; empty where it can."""
         if not name:
-            return "names no queue; set the label kai.scheduler/queue of its Ray object"
+            return "names no queue; set the label kai.scheduler/queue of its object"
         if self._children.get(name):
             return f"queue {name} has queues below it; name one of those: KAI starts work in leaf queues only"
         path = list(self.ancestry(name))

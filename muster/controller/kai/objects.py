@@ -6,13 +6,21 @@ pkg/queuecontroller).
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
 from muster.controller.gangs.objects import Pod, PodSpec, PodStatus, Quantities
-from muster.controller.kube.resource import Object, Partial, Resource
-from muster.model.names import GPU_FRACTION, GPU_MEMORY, GROUP, JOB_PARAMETER_PREFIX, UNDISTURBED
+from muster.controller.kube.resource import Key, Object, Partial, Resource
+from muster.model.names import (
+    GPU_FRACTION,
+    GPU_MEMORY,
+    GROUP,
+    JOB_PARAMETER_PREFIX,
+    KAI_BATCH_MINIMUM,
+    UNDISTURBED,
+)
+from muster.model.work import GATED, WorkKind
 
 
 class Gate(Partial, frozen=True):
@@ -58,6 +66,36 @@ class RayCluster(Object, frozen=True):
     spec: RayClusterSpec = RayClusterSpec()
 
 
+class CountedWork(Object, frozen=True):
+    """Work beside Ray clusters, whose pods the row of its kind counts (muster/model/work.py)."""
+
+    kind: ClassVar[WorkKind]
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        """Of its gang: objects of several kinds may have one name, and none has a slash."""
+        return gang_key(self.metadata.namespace, self.kind.kind, self.metadata.name)
+
+
+GangOwner = RayCluster | CountedWork
+"""What KAI makes one group of pods of."""
+
+
+def gang_key(namespace: str, kind: str, name: str) -> Key:
+    return Key(namespace, f"{kind}/{name}")
+
+
+def _work(kind: WorkKind) -> type[CountedWork]:
+    class Kind(CountedWork, frozen=True):
+        pass
+
+    Kind.kind = kind
+    return Kind
+
+
 class Share(Partial, frozen=True):
     """What a queue has of one resource. -1 is no bound; a field left out counts as 0 to KAI."""
 
@@ -96,7 +134,7 @@ class PriorityClass(Object, frozen=True):
 
 
 REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
-"""Annotation of a Ray cluster, or of its pods: the level of a topology that they may not leave."""
+"""Annotation of a gang's object, or of its pods: the level of a topology that they may not leave."""
 POD_ANNOTATIONS = (
     f"{GROUP}/",
     "autoscaling.x-k8s.io/",
@@ -116,6 +154,18 @@ RAY_CLUSTER = Resource(
     RayCluster,
     annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX, REQUIRED_PLACEMENT),
 )
+COUNTED_WORK: Final = {
+    each.kind: Resource(
+        each.group,
+        each.version,
+        each.resource,
+        each.kind,
+        True,
+        _work(each),
+        annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX, REQUIRED_PLACEMENT, KAI_BATCH_MINIMUM),
+    )
+    for each in GATED
+}
 QUEUE = Resource("scheduling.run.ai", "v2", "queues", "Queue", False, Queue, annotation_prefixes=())
 PRIORITY_CLASS = Resource(
     "scheduling.k8s.io",

@@ -18,7 +18,7 @@ from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.kai.labels import group_of, pool_of
-from muster.controller.kai.objects import REQUIRED_PLACEMENT, GatedPod, RayCluster
+from muster.controller.kai.objects import REQUIRED_PLACEMENT, GangOwner, GatedPod
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import (
     GKE_QUEUED_CLASS,
@@ -57,7 +57,7 @@ class _Placed:
 
 
 def pod_group_demands(
-    pods: Iterable[GatedPod], cluster: RayCluster, policy: GangPolicy
+    pods: Iterable[GatedPod], cluster: GangOwner, policy: GangPolicy
 ) -> tuple[PodGroupDemand, ...]:
     """The pods whose pool the policy speaks of. Raises ValueError for a GPU pod without a pool, and for what
     cannot be read.
@@ -84,14 +84,14 @@ def share(pod: GatedPod, gpu_memory: int) -> Share | None:
         raise ValueError(f"pod {pod.key}: {error}") from None
 
 
-def gpu_size(pod: GatedPod, cluster: RayCluster | None, policy: GangPolicy) -> int:
+def gpu_size(pod: GatedPod, cluster: GangOwner | None, policy: GangPolicy) -> int:
     """MiB of a GPU where the pod goes: in its pool, or in the only one that has GPUs. 0: not known."""
     pools = _gpu_pools(pod, policy)
     flavor = policy.flavor(pool_of(pod, cluster) or (pools[0] if len(pools) == 1 else ""))
     return flavor.gpu_memory if flavor else 0
 
 
-def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | None:
+def _place(pod: GatedPod, cluster: GangOwner, policy: GangPolicy) -> _Placed | None:
     amounts = pod_amounts(pod.spec)
     wants_gpu = any(amounts.get(name) for name in policy.managed_resources) or _shares(pod)
     pool = pool_of(pod, cluster)
@@ -120,7 +120,7 @@ def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | 
     )
 
 
-def _uncopied(pod: GatedPod, cluster: RayCluster) -> tuple[Uncopied, ...]:
+def _uncopied(pod: GatedPod, cluster: GangOwner) -> tuple[Uncopied, ...]:
     has_topology = any(REQUIRED_PLACEMENT in each.metadata.annotations for each in (pod, cluster))
     topology = (Uncopied(field=f"annotation {REQUIRED_PLACEMENT}"),) if has_topology else ()
     return (*uncopied(pod.spec), *topology)

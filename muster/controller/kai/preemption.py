@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningGang:
-    """A Ray cluster of which KAI has placed pods. `parts`: the minimum, then every pod above it."""
+    """A gang of which KAI has placed pods. `parts`: the minimum, then every pod above it."""
 
     cluster: Key
     queue: str

@@ -41,7 +41,7 @@ def format_backoff(history: RetryHistory) -> str:
 
 def format_refusal(history: RetryHistory) -> str:
     """Of a gang that no further try can help."""
-    fix = f"change the Ray object, or remove the annotation {REFUSED} from its pod to try again"
+    fix = f"change its object or create it anew, or remove the annotation {REFUSED} from its pod to try again"
     return f"refused: {history.refused}. Fix: {fix}"
 
 

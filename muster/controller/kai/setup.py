@@ -5,7 +5,7 @@ that knows the manager.
 """
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.kinds import Kinds
@@ -39,25 +39,25 @@ from muster.controller.kai.indexes import (
     OF_PODS,
     OF_REQUESTS,
     OF_TEMPLATES,
-    ray_cluster_of,
 )
-from muster.controller.kai.labels import CLUSTER_UID, CLUSTERS, is_gated
-from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from muster.controller.kai.labels import CLUSTER_UID, CLUSTERS, gang_of, is_gated
+from muster.controller.kai.objects import COUNTED_WORK, GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from muster.controller.kai.shutdown import on_shutdown
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.model import names
 
 OURS: Final = Selection(labels=CLUSTER_UID)
+QUEUED: Final = Selection(labels=names.KAI_QUEUE_LABEL)
 LIVE: Final = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 
 
 def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
-    """Register the reconcilers of Ray clusters and GangPolicies with a manager."""
+    """Register the reconcilers of gangs and GangPolicies with a manager."""
     policies = Policies(policy_objects)
     _gangs(manager, policies, policy_objects)
     policy_controller(manager, policy_objects, policies, Kinds(manager.unserved, manager.has_looked))
@@ -65,7 +65,8 @@ def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
 
 def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPolicyObject]) -> None:
     view = _view(manager, policies)
-    requests = requests_of(manager, view, {GATED_POD: view.pods, RAY_CLUSTER: view.clusters})
+    work: dict[Resource[Any], Informer[Any]] = {each.resource: each for each in view.work}
+    requests = requests_of(manager, view, {GATED_POD: view.pods, RAY_CLUSTER: view.clusters, **work})
     executor = Executor(manager.client, events=manager.events, requests=requests)
     hooks = RayClusterHooks(view, executor, requests)
     taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
@@ -83,7 +84,9 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     )
     view.gathering.enqueue = controller.queue.add
     controller.watches(view.clusters, lambda cluster: [cluster.key])
-    controller.watches(view.pods, ray_cluster_of)
+    for each in view.work:
+        controller.watches(each, lambda work: [work.key], may_be_unserved=True)
+    controller.watches(view.pods, gang_of)
     watch_made(controller, gangs, view, users_of=CLUSTERS.keys_of)
     controller.watches_transitions(view.nodes, view.running_on)
     controller.reads(view.queues)
@@ -95,7 +98,7 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:
-    cluster = view.clusters.get(key)
+    cluster = view.gangs.get(key)
     if cluster is None:
         return None
     pods = view.pods.store.by_index(BY_CLUSTER, key)
@@ -104,12 +107,18 @@ def _observe(view: View, key: Key) -> GangObservation | None:
 
 def _waiting(view: View, _: object) -> list[Key]:
     """A policy or a priority decides for all gangs that wait; they change when a person changes them."""
-    return list({key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)})
+    return list({key for pod in view.pods.store if is_gated(pod) for key in gang_of(pod)})
 
 
 def _view(manager: Manager, policies: Policies) -> View:
     return View(
         clusters=manager.informer(RAY_CLUSTER),
+        work=tuple(
+            # Where a cluster brings the kind, it may come later than this program.
+            manager.informer(resource, selection=QUEUED, is_needed=resource.group == "batch")
+            for kind, resource in COUNTED_WORK.items()
+            if kind in manager.gated_kinds
+        ),
         pods=manager.informer(GATED_POD, selection=LIVE, indexes=OF_PODS),
         requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes=OF_REQUESTS),
         templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes=OF_TEMPLATES),

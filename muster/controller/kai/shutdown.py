@@ -1,8 +1,8 @@
-"""What becomes of a Ray cluster's gang when the controller is uninstalled.
+"""What becomes of a gang when the controller is uninstalled.
 
 Pods that have passed the gate keep running; a batch that has begun to pass passes whole. A batch that waits
 releases its capacity, because no other client would, and keeps its gate: without a request its pods must not
-be visible to an autoscaler. Its leader and the Ray object say what happened and what helps. A controller that
+be visible to an autoscaler. Its leader and its object say what happened and what helps. A controller that
 is installed again finds nothing that it could not have left itself.
 """
 
@@ -20,8 +20,7 @@ from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.decide import finish, set_status
 from muster.controller.kai.hooks import RayClusterHooks
-from muster.controller.kai.indexes import ray_cluster_of
-from muster.controller.kai.labels import CLUSTERS, is_gated
+from muster.controller.kai.labels import CLUSTERS, gang_of, is_gated
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Client
@@ -69,7 +68,7 @@ def on_shutdown(
         return (apply_condition(client, GANG_POLICY, each, removed, now=clock()) for each in policies.store)
 
     def gangs() -> Iterable[Key]:
-        waiting = {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
+        waiting = {key for pod in view.pods.store if is_gated(pod) for key in gang_of(pod)}
         return waiting | {key for pod in view.placeholders.store for key in CLUSTERS.keys_of(pod)}
 
     def last(snapshot: ClusterSnapshot) -> Decision:

@@ -1,4 +1,4 @@
-"""A Ray cluster and its batches at one moment: plain data and questions about it.
+"""A gang and its batches at one moment: plain data and questions about it.
 
 Responsible for which requests belong to which batch: those of a waiting batch, those that released pods
 consume, and those that are no longer needed. The view reads the caches, decide.py decides.
@@ -22,7 +22,7 @@ from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.kai.batches import Batch, batches
-from muster.controller.kai.groups import needed
+from muster.controller.kai.groups import is_kept_whole, needed
 from muster.controller.kai.labels import (
     CLUSTER_UID,
     LEADER,
@@ -30,13 +30,14 @@ from muster.controller.kai.labels import (
     group_of,
     is_bound,
     is_gated,
+    is_owned,
     is_preemptible,
     preempts_since,
     priority_of,
     queue_of,
 )
 from muster.controller.kai.ledger import Ledger
-from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
+from muster.controller.kai.objects import GangOwner, GatedPod, PriorityClass
 from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_size, pod_group_demands
 from muster.controller.kai.preemption import (
     Claimant,
@@ -58,11 +59,11 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSnapshot:
-    """One Ray cluster. `pods` are its live ones; `requests`, `templates` and `placeholders` all that carry
-    its uid.
+    """One Ray cluster, or other work. `pods` are its live ones; `requests`, `templates` and `placeholders`
+    all that carry its uid.
     """
 
-    cluster: RayCluster
+    cluster: GangOwner
     now: datetime
     policy: GangPolicy | None
     pods: tuple[GatedPod, ...] = ()
@@ -169,10 +170,7 @@ class ClusterSnapshot:
     @property
     def own_ending(self) -> tuple[GatedPod, ...]:
         """Its own pods that are still ending: KubeRay makes none in their place before they have."""
-        uid = self.cluster.metadata.uid
-        return tuple(
-            pod for pod in self.ending if any(owner.uid == uid for owner in pod.metadata.owner_references)
-        )
+        return tuple(pod for pod in self.ending if is_owned(pod, self.cluster))
 
     @property
     def preempting(self) -> tuple[GatedPod, ...]:
@@ -186,7 +184,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSnapshot(Attempt):
-    """One batch of a Ray cluster and its present attempt."""
+    """One batch of a gang and its present attempt."""
 
     cluster_snapshot: ClusterSnapshot
     batch: Batch
@@ -196,7 +194,7 @@ class BatchSnapshot(Attempt):
     """It passes now, for KAI to make room."""
 
     @property
-    def cluster(self) -> RayCluster:
+    def cluster(self) -> GangOwner:
         return self.cluster_snapshot.cluster
 
     @cached_property
@@ -354,6 +352,7 @@ class BatchSnapshot(Attempt):
             or policy is None
             or self.batch.unit
             or self.batch.refills
+            or not is_kept_whole(self.cluster)
         ):
             return None
         if len(queues) != 1:
@@ -423,7 +422,7 @@ def queue_demand_of(pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDe
 
 def queue_demand(
     pod: GatedPod,
-    cluster: RayCluster | None,
+    cluster: GangOwner | None,
     policy: GangPolicy,
     priorities: Mapping[str, PriorityClass],
 ) -> QueueDemand:
@@ -435,14 +434,14 @@ def queue_demand(
 
 
 def running_gang(
-    cluster: RayCluster,
+    cluster: GangOwner,
     placed: Sequence[GatedPod],
     policy: GangPolicy,
     priorities: Mapping[str, PriorityClass],
 ) -> RunningGang:
-    """What of a Ray cluster has nodes. Raises ValueError for one that KAI refuses to group."""
+    """What of a gang has nodes. Raises ValueError for one that KAI refuses to group."""
     oldest_first = sorted(placed, key=lambda pod: (pod.status.start_time or _LAST, pod.metadata.name))
-    least = dict(needed(cluster))
+    least = dict(needed(cluster)) if is_kept_whole(cluster) else {}
     minimum, above = list[GatedPod](), list[GatedPod]()
     for pod in oldest_first:
         group = group_of(pod)
@@ -460,7 +459,7 @@ def running_gang(
                 pods=tuple(pods),
                 demands=tuple(queue_demand(pod, cluster, policy, priorities) for pod in pods),
             )
-            for pods in (minimum, *([pod] for pod in above))
+            for pods in (*([minimum] if minimum else ()), *([pod] for pod in above))
         ),
         started=started,
     )

@@ -1,4 +1,4 @@
-"""Builds the snapshot of one Ray cluster from the caches.
+"""Builds the snapshot of one gang from the caches.
 
 Nodes, pods of others and other gangs are read only when the decision can depend on them. Reads caches, calls
 nothing, decides nothing.
@@ -36,19 +36,22 @@ from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.vacated_leases import can_be_taken
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
+from muster.controller.kai.gang_owners import GangOwners
 from muster.controller.kai.gathering import Gathering
-from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (
     CLUSTERS,
+    gang_of,
     is_bound,
     is_finished,
     is_gated,
+    is_owned,
     is_preemptible,
     pool_of,
     priority_of,
     queue_of,
 )
-from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
+from muster.controller.kai.objects import CountedWork, GangOwner, GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
 from muster.controller.kai.preemption import Rivals, RunningGang
 from muster.controller.kai.queue_capacity import QueueDemand
@@ -60,21 +63,24 @@ from muster.model.names import POOL_LABEL
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class View(GangView[RayCluster]):
+class View(GangView[GangOwner]):
     """The caches, queried in terms of gangs."""
 
     clusters: Informer[RayCluster]
+    work: tuple[Informer[CountedWork], ...] = ()
     pods: Informer[GatedPod]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
     gathering: Gathering = field(init=False)
+    _owners: GangOwners = field(init=False)
 
     def __post_init__(self) -> None:
         GangView.__post_init__(self)
         self.usage = NodeUsage(self.pods)
+        self._owners = GangOwners(self.clusters, self.work)
         self.gathering = Gathering(
-            clusters=self.clusters,
+            gangs=self._owners,
             pods=self.pods,
             requests=self.requests,
             templates=self.templates,
@@ -94,16 +100,18 @@ class View(GangView[RayCluster]):
         return CLUSTERS
 
     @property
-    def gangs(self) -> Informer[RayCluster]:
-        return self.clusters
+    def gangs(self) -> GangOwners:
+        return self._owners
 
-    def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
+    def snapshot(self, cluster: GangOwner, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
         self.gathering.reconciling(cluster.key, now=now)
         snapshot = self._base_snapshot(cluster, now)
         if snapshot.is_finished:
             return snapshot
-        on = {pod.spec.node_name for pod in snapshot.pods if is_bound(pod)}
+        # Other controllers than KubeRay count a deleted pod as one that failed.
+        queues_again = isinstance(cluster, RayCluster)
+        on = {pod.spec.node_name for pod in snapshot.pods if is_bound(pod) and queues_again}
         nodes = (node for name in on if (node := self.nodes.get(Key("", name))))
         snapshot = replace(snapshot, broken=self.signs.evicts(nodes))
         if snapshot.preempting:
@@ -124,10 +132,7 @@ class View(GangView[RayCluster]):
         """The clusters that queue again because of this node."""
         broken = self.signs.evicts([after] if after else [])
         return {
-            key
-            for name in broken
-            for pod in self.pods.store.by_index(BY_NODE, name)
-            for key in ray_cluster_of(pod)
+            key for name in broken for pod in self.pods.store.by_index(BY_NODE, name) for key in gang_of(pod)
         }
 
     def _pod_changed(self, before: GatedPod | None, after: GatedPod | None) -> None:
@@ -144,7 +149,7 @@ class View(GangView[RayCluster]):
         templates = self.templates.store.by_index(BY_OWNER, key)
         return [*self.requests.store.by_index(BY_OWNER, key), *filter(is_asked_by_pods, templates)]
 
-    def _base_snapshot(self, cluster: RayCluster, now: datetime) -> ClusterSnapshot:
+    def _base_snapshot(self, cluster: GangOwner, now: datetime) -> ClusterSnapshot:
         uid, key = cluster.metadata.uid, cluster.key
         requests = self.requests.store.by_index(BY_OWNER, key)
         made = self.templates.store.by_index(BY_OWNER, key)
@@ -158,7 +163,7 @@ class View(GangView[RayCluster]):
             pods=tuple(
                 pod
                 for pod in self.pods.store.by_index(BY_CLUSTER, key)
-                if not is_finished(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
+                if not is_finished(pod) and is_owned(pod, cluster)
             ),
             requests=(
                 *(item for item in requests if CLUSTERS.uid_of(item) == uid),
@@ -175,8 +180,8 @@ class View(GangView[RayCluster]):
         return {each.metadata.name: each for each in self.priorities.store}
 
     def _queue_demand(self, pod: GatedPod) -> QueueDemand:
-        (key,) = ray_cluster_of(pod) or (None,)
-        cluster = self.clusters.get(key) if key else None
+        (key,) = gang_of(pod) or (None,)
+        cluster = self.gangs.get(key) if key else None
         return queue_demand(pod, cluster, self.policy() or GangPolicy(), self._classes())
 
     def rivals(self, snapshot: ClusterSnapshot) -> Rivals:
@@ -215,12 +220,12 @@ class View(GangView[RayCluster]):
         pods: dict[Key, list[GatedPod]] = {}
         for queue in sorted(queues):
             for pod in self.pods.store.by_index(BOUND_IN, queue):
-                (key,) = ray_cluster_of(pod)
+                (key,) = gang_of(pod)
                 pods.setdefault(key, []).append(pod)
         own = {demand.queue for demand in batch.queue_demands}
         classes, policy = self._classes(), self.policy() or GangPolicy()
         for key, placed in pods.items():
-            cluster, first = self.clusters.get(key), placed[0]
+            cluster, first = self.gangs.get(key), placed[0]
             if key == batch.cluster.key or cluster is None or not is_preemptible(first, cluster, classes):
                 continue
             if queue_of(first, cluster) in own and priority_of(first, cluster, classes) >= batch.priority:
@@ -306,8 +311,8 @@ class View(GangView[RayCluster]):
 
     def _released(self, pod: GatedPod, snapshot: ClusterSnapshot, shared: set[str]) -> Iterator[PodDemand]:
         """A pod that has passed and has no node yet: what it was promised is still its own."""
-        (key,) = ray_cluster_of(pod)
-        cluster = self.clusters.get(key)
+        (key,) = gang_of(pod)
+        cluster = self.gangs.get(key)
         if cluster is None or snapshot.policy is None or pool_of(pod, cluster) not in shared:
             return
         try:

@@ -79,6 +79,19 @@ def requests_device(template: Json, resource: str, *, parts: bool) -> bool:
     return any(_count(each, (resource,)) for each in containers)
 
 
+def requests_devices(template: Json) -> bool:
+    """Whether the policies take a pod for one with devices: by any resource of theirs, or a part of a GPU."""
+    containers = (*_containers(template), *_containers(template, "initContainers"))
+    named = (
+        str(name)
+        for each in containers
+        for part in ("requests", "limits")
+        for name in mapping(each, "resources", part)
+    )
+    parts = mapping(template, "metadata", "annotations").keys() & set(names.GPU_PARTS)
+    return bool(parts) or any(name.startswith(names.DEVICE_PREFIXES) for name in named)
+
+
 def _count(container: Mapping[str, Any], devices: Iterable[str]) -> int:
     resources = mapping(container, "resources")
     amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}

@@ -19,7 +19,7 @@ from muster.controller.gangs.objects import Taint, Toleration
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.default_queue import choose, mapping, requests_device
+from muster.controller.kueue.default_queue import choose, mapping, requests_device, requests_devices
 from muster.controller.kueue.jobs import DEVICE_TAINTS, JobTemplate, job_pod_set
 from muster.controller.kueue.limits import Pools
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
@@ -86,6 +86,8 @@ class Defaults:
             _pods(patch, template, tree, pools)
         if _KINDS[kind].ray_cluster(patch.body) is not None:
             _ray(patch, kind, tree)
+        if tree.gated:
+            _gates(patch, kind)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
 
     def _pools(self, patch: "_Patch", tree: QueueTree, space: Space) -> Pools | None:
@@ -103,14 +105,14 @@ def _is_made(review: Review[Object]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Template:
-    """A pod template of an object, by its name among those of the object. `is_ray`: of a Ray node.
-    `is_written`: in the object itself.
+    """A pod template of an object, by its name among those of the object. `waits`: its pods wait at the gate
+    where there is one. `is_written`: in the object itself.
     """
 
     name: str
     path: Path
     body: Json
-    is_ray: bool = False
+    waits: bool = False
     is_written: bool = True
 
     @property
@@ -282,7 +284,7 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, pools: Pools | None, *, bef
             _large_nodes(patch, template, pools)
         if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():
             _undisturbed(patch, template)
-        if tree.gated and template.is_ray and (old is None or old.is_gated):
+        if tree.gated and template.waits and (old is None or old.is_gated):
             _gate(patch, template)
 
 
@@ -318,10 +320,6 @@ def _ray(patch: _Patch, kind: str, tree: QueueTree) -> None:
     if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
     _start_params(patch, kind)
-    if tree.gated:
-        for template in _all_templates(patch.body, kind):
-            if template.is_ray:
-                _gate(patch, template)
 
 
 def _start_params(patch: _Patch, kind: str, before: Json | None = None) -> None:
@@ -356,20 +354,56 @@ def _own_templates(body: Json, kind: str) -> list[_Template]:
 
 
 def _all_templates(body: Json, kind: str) -> list[_Template]:
-    """The pod templates of any kind. All pods of a Ray gang wait together, but for the one that submits."""
+    """The pod templates of any kind. All pods of a gang wait together, but for the one that submits a RayJob;
+    none of work without devices waits beside Ray's.
+    """
     work = _KINDS[kind]
     cluster = tuple(work.cluster.split("."))
+    asks = bool(work.labels) and any(requests_devices(place.template) for place in work.places(body))
     return [
         _Template(
             # An item of a list is known by its name.
             name=".".join(place.name if isinstance(step, int) else step for step in place.at),
             path=place.at,
             body=place.template,
-            is_ray=work.is_ray and place.at[: len(cluster)] == cluster,
+            waits=asks or (work.is_ray and place.at[: len(cluster)] == cluster),
             is_written=not place.is_of_runtime,
         )
         for place in work.places(body)
     ]
+
+
+def _gates(patch: _Patch, kind: str) -> None:
+    """KubeRay names KAI and the queue in its pods by itself."""
+    for template in _all_templates(patch.body, kind):
+        if not template.waits:
+            continue
+        _gate(patch, template)
+        if _KINDS[kind].is_ray:
+            continue
+        if template.pod and not template.pod.get("schedulerName"):
+            patch.put(names.KAI_SCHEDULER, *template.path, "spec", "schedulerName")
+        if names.KAI_QUEUE_LABEL not in mapping(template.body, "metadata", "labels"):
+            queue = patch.label(names.KAI_QUEUE_LABEL)
+            patch.put(queue, *template.path, "metadata", "labels", names.KAI_QUEUE_LABEL)
+    for place in _KINDS[kind].places(patch.body) if _KINDS[kind].labels else ():
+        # KAI groups no work of Kubeflow's that leaves replicas to a default.
+        if place.name in _KINDS[kind].pods[0].template.keys and place.group.get("replicas") is None:
+            patch.put(1, *place.at[:-1], "replicas")
+    if kind == "job" and any(each.waits for each in _all_templates(patch.body, kind)):
+        _batch_minimum(patch)
+
+
+def _batch_minimum(patch: _Patch) -> None:
+    """Without it KAI evicts a Job pod by pod. With more completions than pods at a time the last pods would
+    be too few to be started.
+    """
+    spec, said = mapping(patch.body, "spec"), mapping(patch.body, "metadata", "annotations")
+    at_once, most = spec.get("parallelism", 1), spec.get("completions")
+    if isinstance(at_once, int) and at_once > 1 and isinstance(most, int | None):
+        least = at_once if most is None else most
+        if least <= at_once and names.KAI_BATCH_MINIMUM not in said:
+            patch.put(str(least), "metadata", "annotations", names.KAI_BATCH_MINIMUM)
 
 
 def _gate(patch: _Patch, template: _Template) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from dataclasses import replace as dataclass_replace
-from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
-from muster.model.work import BY_KIND, COUNTED, Place, Pods, value_at
+from muster.model.work import BY_KIND, COUNTED, value_at
 
 NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
@@ -213,7 +212,7 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             for pods in BY_KIND[type(obj).__name__].pods:
                 for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
-                    yield job_pod_set(place.name.lower(), _count(place, pods), template)
+                    yield job_pod_set(place.name.lower(), pods.count(place), template)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,15 +261,6 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
         yield job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
-
-
-def _count(place: Place, pods: Pods) -> int:
-    """How many of a gang run at a time."""
-    found = [None, *(value_at(place.group, each) for each in pods.counts)]
-    *counts, last = (1 if each is None else msgspec.convert(each, int) for each in found)
-    most = value_at(place.group, pods.most) if pods.most else None
-    others = 1 if pods.first and value_at(place.group, pods.first) is not None else 0
-    return prod(counts) * (last if most is None else min(last, msgspec.convert(most, int))) - others
 
 
 def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:

@@ -18,7 +18,7 @@ import structlog
 from muster.controller.kube.errors import Conflict, KubeError
 from muster.controller.kube.reflector import BURST
 from muster.controller.kube.resource import Key, Object, T
-from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.informer import Cached, Informer
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import K, QueueClosed, WorkQueue
 from muster.controller.runtime.spans import Traces
@@ -51,6 +51,7 @@ class NotLeading(Exception):
 class _Source(Generic[T, K]):
     informer: Informer[T]
     keys: Callable[[T], Iterable[K]]
+    may_be_unserved: bool = False
 
 
 class Controller(Generic[K]):
@@ -67,7 +68,7 @@ class Controller(Generic[K]):
         workers: int = 1,
         timeout: float = RECONCILE_TIMEOUT,
         queue: WorkQueue[K] | None = None,
-        about: Informer[Any] | None = None,
+        about: Cached[Any] | None = None,
         traces: Traces = NO_TRACES,
     ) -> None:
         self.name = name
@@ -91,11 +92,13 @@ class Controller(Generic[K]):
         self._numbers = itertools.count(1)
         self._log = structlog.get_logger("controller").bind(controller=name)
 
-    def watches(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> "Controller[K]":
+    def watches(
+        self, informer: Informer[T], keys: Callable[[T], Iterable[K]], *, may_be_unserved: bool = False
+    ) -> "Controller[K]":
         """Reconcile `keys(obj)` whenever an object of this informer is added, changed (before and after) or
-        deleted.
+        deleted. `may_be_unserved`: the start does not wait for a kind that the API server does not know.
         """
-        self._sources.append(_Source(informer, keys))
+        self._sources.append(_Source(informer, keys, may_be_unserved))
         return self.hears(informer, keys)
 
     def hears(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> "Controller[K]":
@@ -158,7 +161,7 @@ class Controller(Generic[K]):
         while leading.
         """
         for source in self._sources:
-            await source.informer.wait_synced()
+            await source.informer.wait_synced(or_unserved=source.may_be_unserved)
         self._active = True
         for source in self._sources:
             for count, obj in enumerate(source.informer.store, start=1):

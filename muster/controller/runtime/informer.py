@@ -7,19 +7,27 @@ is the reflector's, the content the store's.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Generic
+from typing import Generic, Protocol, TypeVar
 
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.reflector import OnEvent, Reflector
-from muster.controller.kube.resource import Key, Resource, T
+from muster.controller.kube.resource import Key, Object, Resource, T
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.store import IndexFunction, Store
+
+T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 GONE_AFTER = 60.0
 """Seconds of nothing but 404 after which a kind that was served is gone: a server that starts may say so for
 a while of kinds whose definitions it has yet to read.
 """
+
+
+class Cached(Protocol[T_co]):
+    """What finds an object by its key."""
+
+    def get(self, key: Key) -> T_co | None: ...
 
 
 class Informer(Generic[T]):
@@ -38,7 +46,7 @@ class Informer(Generic[T]):
         self.resource = resource
         self.store: Store[T] = Store(indexes=indexes)
         self._metrics = metrics
-        self._synced = asyncio.Event()
+        self._synced, self._looked = asyncio.Event(), asyncio.Event()
         self._last_heard = float("-inf")
         self._trouble = ""
         self._missing_since: float | None = None
@@ -78,8 +86,8 @@ class Informer(Generic[T]):
         said = f": {self._trouble}" if self._trouble else ""
         return f"not read yet from the API server{said}"
 
-    async def wait_synced(self) -> None:
-        await self._synced.wait()
+    async def wait_synced(self, *, or_unserved: bool = False) -> None:
+        await (self._looked if or_unserved else self._synced).wait()
 
     async def run(self) -> None:
         self._metrics.watch_lag.labels(str(self.resource)).set_function(self.lag)
@@ -102,6 +110,7 @@ class Informer(Generic[T]):
     def relisted(self, reason: str, count: int) -> None:
         self._metrics.watch_relists.labels(str(self.resource), reason).inc()
         self._synced.set()
+        self._looked.set()
         self._served()
 
     def opened(self) -> None:
@@ -121,6 +130,7 @@ class Informer(Generic[T]):
             self._missing_since = None
         elif self._missing_since is None:
             self._missing_since = self._now()
+            self._looked.set()
         elif self._now() - self._missing_since >= GONE_AFTER:
             self._is_gone = True
         self._metrics.watch_failures.labels(str(self.resource)).inc()

@@ -8,7 +8,7 @@ released.
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 import structlog
@@ -19,7 +19,7 @@ from muster.controller.kube.resource import Resource, T
 from muster.controller.runtime.controller import Controller, Reconcile
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health
-from muster.controller.runtime.informer import Informer
+from muster.controller.runtime.informer import Cached, Informer
 from muster.controller.runtime.lease import LeaderElection
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import K, WorkQueue
@@ -66,16 +66,18 @@ class Manager:
         deletes_without_quota: int | None = None,
         makes_compute_domains: bool = False,
         closes_nodes: bool = False,
+        gated_kinds: Collection[str] = (),
     ) -> None:
         """`reads_events`: whether its account may read what autoscalers say about our placeholders.
         `deletes_without_quota`: seconds that a finished job may keep its pods for, where those without quota
         are deleted. `makes_compute_domains`: whether it may make NVIDIA's ComputeDomains for gangs.
-        `closes_nodes`: whether it may set broken nodes aside.
+        `closes_nodes`: whether it may set broken nodes aside. `gated_kinds`: the work beside Ray's whose
+        pods wait at the gate, with KAI.
         """
         self.traces, self.reads_events = traces, reads_events
         self.deletes_without_quota = deletes_without_quota
         self.makes_compute_domains = makes_compute_domains
-        self.closes_nodes = closes_nodes
+        self.closes_nodes, self.gated_kinds = closes_nodes, gated_kinds
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client
@@ -147,7 +149,7 @@ class Manager:
         reconcile: Reconcile[K],
         *,
         workers: int = 1,
-        about: Informer[Any] | None = None,
+        about: Cached[Any] | None = None,
         queue: WorkQueue[K] | None = None,
     ) -> Controller[K]:
         """A reconcile function, run on the leader only. Say what feeds it with `.watches(informer, keys)`.

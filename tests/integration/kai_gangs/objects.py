@@ -1,4 +1,4 @@
-"""Ray clusters of KAI gangs as our webhook leaves them, and their kind. Pure."""
+"""Ray clusters and Jobs of KAI gangs as our webhook leaves them. Pure."""
 
 from typing import Any, Final
 
@@ -38,6 +38,17 @@ def ray_cluster(name: str, queue: str, *, workers: int, fraction: str = "") -> J
             "headGroupSpec": {"template": _template()},
             "workerGroupSpecs": [worker_group(workers, least=workers, fraction=fraction)],
         },
+    }
+
+
+def job(name: str, queue: str, *, pods: int) -> Json:
+    template = _template()
+    template["spec"]["restartPolicy"] = "Never"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "spec": {"parallelism": pods, "completions": pods, "template": template},
     }
 
 

@@ -29,7 +29,7 @@ from muster.model.names import (
 from muster.model.stack import Scheduler
 from tests.envtest import path_of
 from tests.integration.accounts import RIGHTS, limits, registered
-from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster, worker_group
+from tests.integration.kai_gangs.objects import RAY_CLUSTERS, job, ray_cluster, worker_group
 from tests.integration.ours import Ours
 from tests.integration.rights import forbidden
 from tests.kai.definitions import ours
@@ -98,7 +98,8 @@ class Stack:
 
     def start_manager(self) -> None:
         self.programs.start_manager(
-            self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER)
+            self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER),
+            *(f"--gate={each.kind}" for each in _STACK.gated_work),
         )
 
     def start_autoscaler(self) -> None:
@@ -112,6 +113,9 @@ class Stack:
         """All of its workers are KAI's minimum."""
         self.server.call("POST", self._clusters, ray_cluster(name, queue, workers=workers, fraction=fraction))
 
+    def submit_job(self, name: str, *, pods: int, queue: str = "team-a") -> None:
+        self.server.call("POST", self._jobs, job(name, queue, pods=pods))
+
     def grow(self, name: str, workers: int, *, least: int) -> None:
         body = {"spec": {"workerGroupSpecs": [worker_group(workers, least=least)]}}
         path, kind = f"{self._clusters}/{name}", "application/merge-patch+json"
@@ -121,11 +125,15 @@ class Stack:
         self.server.call("DELETE", f"{self._clusters}/{name}")
 
     @property
+    def _jobs(self) -> str:
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+
+    @property
     def _clusters(self) -> str:
         return f"/apis/ray.io/v1/namespaces/{self.namespace}/rayclusters"
 
     def pods(self, name: str) -> list[dict[str, Any]]:
-        return [pod for pod in self.kai.pods() if pod["metadata"]["labels"]["ray.io/cluster"] == name]
+        return [pod for pod in self.kai.pods() if name in pod["metadata"]["labels"].values()]
 
     def bound(self, name: str) -> int:
         return sum("nodeName" in pod["spec"] for pod in self.pods(name))
@@ -217,6 +225,7 @@ def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
 def _clean(server: ApiServer, namespace: str) -> None:
     for path in (
         f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters",
+        f"/apis/batch/v1/namespaces/{namespace}/jobs?propagationPolicy=Background",
         f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0",
         f"{_AUTOSCALER}/namespaces/{namespace}/provisioningrequests",
         "/api/v1/nodes",
@@ -260,3 +269,17 @@ def test_a_manager_that_is_killed_is_followed_by_one_that_finishes_and_growth_wa
     stack.eventually("one more passes, as the quota allows", lambda: stack.bound("a") == 3)
     stack.eventually("the other waits", lambda: "no room for 1 GPU (" in stack.told("a"))
     assert stack.nodes() == 3
+
+
+def test_a_job_that_lacks_a_node_holds_none_and_starts_whole_after_two_managers(stack: Stack) -> None:
+    stack.submit("a", workers=0)
+    stack.eventually("it has one of the three GPUs", lambda: stack.bound("a") == 1)
+    stack.submit_job("b", pods=3)
+    stack.eventually("the Job is told why it waits", lambda: "no room for 3 GPUs (" in stack.told("b"))
+    assert len(stack.requests()) == 1, "it asks for no node"
+    stack.end("a")
+    stack.eventually("capacity is asked for", lambda: len(stack.requests()) == 1 and stack.nodes() > 0)
+    stack.programs.kill("manager")
+    stack.start_manager()
+    stack.eventually("the next one finishes", lambda: stack.bound("b") == 3)
+    stack.eventually("the Job has been told", lambda: ("b", "GangReady") in stack.events())

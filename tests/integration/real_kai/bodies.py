@@ -1,5 +1,6 @@
 """Objects of a KAI stack as a person, our webhook or the cloud writes them. Pure."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from muster.model.names import (
     GANG_GATE,
     GPU_RESOURCE,
     GPU_TAINT_KEY,
+    KAI_BATCH_MINIMUM,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
     KAI_SCHEDULER,
@@ -19,6 +21,9 @@ from muster.model.names import (
 Json = dict[str, Any]
 
 POOL: Final = "a10g"
+Shapes = Mapping[str, tuple[int, int, int]]
+"""Of a JobSet: so many Jobs of so many pods with so many GPUs each."""
+_JOBSET: Final = "jobset.sigs.k8s.io"
 NO_BOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 """What a Queue has of a resource that nothing limits."""
 _NODE: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
@@ -56,6 +61,54 @@ def ray_cluster(name: str, queue: str, gang: Gang, *, priority: str = "") -> Jso
             "headGroupSpec": {"rayStartParams": {}, "template": _template(gated=True, gpus=0)},
             "workerGroupSpecs": [group],
         },
+    }
+
+
+def job_set(name: str, queue: str, shapes: Shapes) -> Json:
+    """Without what JobSet's controller reads alone."""
+    groups = [
+        {"name": group, "replicas": jobs, "template": {"spec": job("", queue, pods=pods, gpus=gpus)["spec"]}}
+        for group, (jobs, pods, gpus) in shapes.items()
+    ]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "spec": {"replicatedJobs": groups},
+    }
+
+
+def jobs_of(made: Json, queue: str, shapes: Shapes) -> Iterator[Json]:
+    """The Jobs that JobSet's controller makes of it."""
+    owner = {key: made["metadata"][key] for key in ("name", "uid")}
+    for group, (jobs, pods, gpus) in shapes.items():
+        for index in range(jobs):
+            labels = {f"{_JOBSET}/jobset-name": owner["name"], f"{_JOBSET}/replicatedjob-name": group}
+            labels |= {f"{_JOBSET}/job-index": str(index)}
+            body = job(f"{owner['name']}-{group}-{index}", queue, pods=pods, gpus=gpus, labels=labels)
+            reference = {"apiVersion": made["apiVersion"], "kind": "JobSet", "controller": True, **owner}
+            body["metadata"] = {
+                "name": body["metadata"]["name"],
+                "labels": labels,
+                "ownerReferences": [reference],
+            }
+            yield body
+
+
+def job(name: str, queue: str, *, pods: int, gpus: int = 1, labels: Json | None = None) -> Json:
+    """As our webhook leaves it. `labels`: of pods that another object made."""
+    template = _template(gated=True, gpus=gpus)
+    template["metadata"] = {"labels": {KAI_QUEUE_LABEL: queue, **(labels or {})}}
+    template["spec"] |= {"restartPolicy": "Never", "schedulerName": KAI_SCHEDULER}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": {KAI_QUEUE_LABEL: queue},
+            "annotations": {KAI_BATCH_MINIMUM: str(pods)},
+        },
+        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": template},
     }
 
 

@@ -22,7 +22,7 @@ from tests.envtest.process import PROVISIONING_CRD
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
 from tests.integration.real_kai.bodies import NO_BOUND
-from tests.integration.real_kai.programs import ASSETS, KAI_CRDS, SWITCH, WANTED, Running
+from tests.integration.real_kai.programs import ASSETS, JOBSET_CRD, KAI_CRDS, SWITCH, WANTED, Running
 from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, clean
 from tests.integration.tenancy import crds
 
@@ -55,7 +55,8 @@ def kai_plane(folder: Path) -> Iterator[tuple[ControlPlane, Running]]:
     found = built.programs(WANTED, ASSETS)
     with envtest.control_plane(folder, found) as server:
         kuberay = crds.kuberay(found.assets["kuberay-config"] / "default")
-        server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, crd()])
+        sets = found.kinds(JOBSET_CRD, below="crd/bases")
+        server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, *sets, crd()])
         server.apply(_namespace(cloud.NAMESPACE), f"/api/v1/namespaces/{cloud.NAMESPACE}")
         with programs.running(server, found) as running:
             yield server, running

@@ -1,4 +1,4 @@
-"""The real programs of a KAI stack as processes of the caller: KAI 0.12.0, KubeRay, KWOK and two
+"""The real programs of a KAI stack as processes of the caller: KAI 0.12.0, KubeRay, KWOK and three
 of Kubernetes' controllers.
 """
 
@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from muster.local import kai
-from muster.local.cluster.units import ALL_STAGES, kwok_flags
 from muster.model import names
 from tests import envtest
 from tests.envtest import ControlPlane, Programs
@@ -20,9 +18,10 @@ SWITCH: Final = "MUSTER_KAI"
 KAI_CRDS: Final = kai.CRDS
 _OTHERS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kuberay", "kwok")
 WANTED: Final = (*kai.PROGRAMS, *_OTHERS)
-ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages")
-# Of Kubernetes itself: what goes with its owner, and the taint of new nodes.
-_CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller")
+JOBSET_CRD: Final = "jobset-config"
+ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages", JOBSET_CRD)
+# Of Kubernetes itself: what goes with its owner, the taint of new nodes, and pods of Jobs.
+_CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller", "job-controller")
 
 
 @dataclass
@@ -44,8 +43,8 @@ def running(plane: ControlPlane, programs: Programs) -> Iterator[Running]:
     """All of them until the block ends. They act some moments after they start."""
     with ExitStack() as stack:
         stack.enter_context(envtest.controllers(plane, programs, _CONTROLLERS))
-        started = Running({})
-        for name, flags in _flags(plane, programs).items():
+        started = Running({"kwok": stack.enter_context(envtest.kwok(plane, programs))})
+        for name, flags in _flags().items():
             started.processes[name] = stack.enter_context(_one(plane, programs.program(name), name, flags))
         yield started
 
@@ -58,9 +57,8 @@ def _one(plane: ControlPlane, program: str, name: str, flags: Sequence[str]) -> 
         yield process
 
 
-def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]]:
+def _flags() -> dict[str, tuple[str, ...]]:
     return {
-        "kwok": _kwok(plane, programs.assets["kwok-stages"]),
         "kuberay": (
             f"--batch-scheduler={names.KAI_SCHEDULER}",
             "--metrics-addr=0",
@@ -72,8 +70,3 @@ def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]
         ),
         **kai.controller_flags(),
     }
-
-
-def _kwok(plane: ControlPlane, stages: Path) -> tuple[str, ...]:
-    """Every node is one without a machine."""
-    return kwok_flags(plane.kubeconfig(), stages, ALL_STAGES, port=free_port())

@@ -106,5 +106,49 @@ def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whol
     gangs.eventually("it runs again, whole", lambda: gangs.bound("borrower") == 9)
 
 
+def test_a_job_starts_whole_where_there_are_nodes_for_all_of_it(gangs: World) -> None:
+    gangs.submit_job("a", queue="training", pods=4)
+    gangs.eventually("its controller has made its pods", lambda: len(gangs.pods("a")) == 4)
+    gangs.eventually("capacity is asked for", lambda: gangs.requests_of("Job/a"))
+    gangs.eventually("KAI starts all of it", lambda: gangs.bound("a") == 4)
+    gangs.eventually("the queue is told to hold them", lambda: gangs.held("training") == "4")
+    gangs.end_job("a")
+    gangs.eventually("what was asked for goes with it", lambda: not gangs.requests())
+    gangs.eventually("and the queue gets its room back", lambda: gangs.held("training") == "0")
+
+
+def test_with_one_node_too_few_nothing_of_a_job_starts_and_no_quota_is_taken(
+    gangs: World, policy: GangPolicy
+) -> None:
+    gangs.offer(stock=3, classes=_classes(policy))
+    gangs.submit_job("a", queue="training", pods=4)
+    gangs.eventually("it is told why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
+    gangs.stays(lambda: gangs.gated("a") == 4 and gangs.bound("a") == 0, "it stays behind its gate")
+    assert gangs.held("training") == "0"
+    assert len(gangs.items("/api/v1/nodes")) == 1, "none but that of CPUs"
+    gangs.offer(stock=4, classes=_classes(policy))
+    gangs.eventually("it starts when there is one more", lambda: gangs.bound("a") == 4)
+
+
+def test_a_job_set_of_two_shapes_starts_whole_or_not_at_all(gangs: World, policy: GangPolicy) -> None:
+    gangs.offer(stock=3, classes=_classes(policy))
+    gangs.submit_job_set("a", queue="training", shapes={"driver": (1, 1, 0), "workers": (2, 2, 1)})
+    gangs.eventually("its Jobs have their pods", lambda: len(gangs.pods("a")) == 5)
+    gangs.eventually("it is told why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
+    gangs.stays(lambda: gangs.gated("a") == 5, "its driver, too, stays behind the gate")
+    gangs.offer(stock=4, classes=_classes(policy))
+    gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 5)
+
+
+def test_a_manager_that_is_killed_is_followed_by_one_that_starts_the_job_whole(gangs: World) -> None:
+    gangs.submit_job("a", queue="training", pods=4)
+    for reached in (lambda: gangs.requests(), lambda: gangs.gated("a") < 4):
+        gangs.eventually("the manager has begun", reached)
+        gangs.ours.kill("manager")
+        gangs.start_manager()
+    gangs.eventually("all of it runs", lambda: gangs.bound("a") == 4)
+    assert len(gangs.requests_of("Job/a")) == 1
+
+
 def _classes(policy: GangPolicy) -> tuple[str, ...]:
     return tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)

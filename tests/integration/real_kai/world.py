@@ -9,13 +9,26 @@ from muster.controller.kai.labels import CLUSTER_NAME, STATUS
 from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import GangPolicy, to_manifest
 from muster.model.names import GPU_RESOURCE, KAI_QUEUE_LABEL
+from muster.model.work import GATED
 from tests.envtest import ControlPlane
 from tests.integration.ours import Ours
-from tests.integration.real_kai.bodies import Gang, Json, fake_node, lone_pod, offering, ray_cluster
+from tests.integration.real_kai.bodies import (
+    Gang,
+    Json,
+    Shapes,
+    fake_node,
+    job,
+    job_set,
+    jobs_of,
+    lone_pod,
+    offering,
+    ray_cluster,
+)
 from tests.integration.real_kai.programs import Running
 from tests.waiting import eventually
 
 QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
+_OF: Final = ("ray.io/cluster", *(each.labels.name for each in GATED if each.labels))
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -28,8 +41,11 @@ class World:
 
     def start_ours(self) -> None:
         """The manager and the simulated autoscaler, with every right."""
-        self.ours.start_manager(self.server.kubeconfig())
+        self.start_manager()
         self.ours.start_autoscaler(self.server.kubeconfig())
+
+    def start_manager(self) -> None:
+        self.ours.start_manager(self.server.kubeconfig(), *(f"--gate={each.kind}" for each in GATED))
 
     def govern(self, policy: GangPolicy) -> None:
         self.server.apply(to_manifest(policy), "/apis/muster.dev/v1alpha1/gangpolicies/default")
@@ -44,6 +60,18 @@ class World:
 
     def submit(self, name: str, *, queue: str, gang: Gang, priority: str = "") -> None:
         self.server.call("POST", self._clusters, ray_cluster(name, queue, gang, priority=priority))
+
+    def submit_job(self, name: str, *, queue: str, pods: int) -> None:
+        self.server.call("POST", self._jobs, job(name, queue, pods=pods))
+
+    def submit_job_set(self, name: str, *, queue: str, shapes: Shapes) -> None:
+        """With its Jobs."""
+        made = self.server.call("POST", self._job_sets, job_set(name, queue, shapes))
+        for each in jobs_of(made, queue, shapes):
+            self.server.call("POST", self._jobs, each)
+
+    def end_job(self, name: str) -> None:
+        self.server.call("DELETE", f"{self._jobs}/{name}?propagationPolicy=Background")
 
     def scale(self, name: str, workers: int) -> None:
         patch = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": workers}]
@@ -71,6 +99,14 @@ class World:
     def _clusters(self) -> str:
         return f"/apis/ray.io/v1/namespaces/{self.namespace}/rayclusters"
 
+    @property
+    def _jobs(self) -> str:
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+
+    @property
+    def _job_sets(self) -> str:
+        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{self.namespace}/jobsets"
+
     # What is seen
 
     def items(self, path: str) -> list[Json]:
@@ -79,7 +115,7 @@ class World:
     def pods(self, name: str = "") -> list[Json]:
         """Those of a Ray cluster, or all."""
         pods = self.items(f"/api/v1/namespaces/{self.namespace}/pods")
-        return [pod for pod in pods if not name or pod["metadata"]["labels"].get("ray.io/cluster") == name]
+        return [pod for pod in pods if not name or name in map(pod["metadata"]["labels"].get, _OF)]
 
     def bound(self, name: str = "", *, queue: str = "") -> int:
         """Pods with a node that are not on their way out."""
@@ -97,7 +133,7 @@ class World:
         return self.items(f"/apis/autoscaling.x-k8s.io/v1/namespaces/{self.namespace}/provisioningrequests")
 
     def requests_of(self, name: str) -> list[Json]:
-        """A Ray cluster's."""
+        """A Ray cluster's, or of work of another kind, KIND/NAME."""
         notes = ((each, each["metadata"].get("annotations", {})) for each in self.requests())
         return [each for each, note in notes if note.get(CLUSTER_NAME) == name]
 
@@ -159,7 +195,12 @@ class World:
 def clean(world: World) -> None:
     """Everything of a test goes, and is gone."""
     server, space = world.server, world.namespace
-    server.call("DELETE", f"/apis/ray.io/v1/namespaces/{space}/rayclusters")
+    for path in (
+        f"/apis/ray.io/v1/namespaces/{space}/rayclusters",
+        f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{space}/jobsets",
+        f"/apis/batch/v1/namespaces/{space}/jobs",
+    ):
+        server.call("DELETE", f"{path}?propagationPolicy=Background")
     for path in (
         f"/api/v1/namespaces/{space}/pods?gracePeriodSeconds=0",
         f"/apis/scheduling.run.ai/v2alpha2/namespaces/{space}/podgroups",

@@ -15,7 +15,7 @@ from muster.model import names
 from muster.model.gangpolicy import IdleAction, IdlePolicy, OnStaggered, OnStockOut
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import Work
+from muster.model.work import GATED, Work
 from muster.render import queues, tenancy
 from tests import built, envtest
 from tests.envtest import ControlPlane
@@ -49,6 +49,8 @@ CONTROLLERS = {
     "replicasets": ("kube-system", "replicaset-controller"),
     "lws": ("lws-system", "lws-controller-manager"),
     "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager"),
+    "pytorch": ("kubeflow", "training-operator"),
+    "mpi": ("mpi-operator", "mpi-operator"),
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
     "autoscaler": ("somewhere", "autoscaler"),
@@ -204,7 +206,11 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     is_kueue = scheduler is Scheduler.KUEUE
     ours = {
         "ours": gang_authority.manager_cluster_rules(
-            scheduler, holds=is_kueue, deletes_without_quota=is_kueue, makes_domains=is_kueue
+            scheduler,
+            holds=is_kueue,
+            deletes_without_quota=is_kueue,
+            makes_domains=is_kueue,
+            gated=() if is_kueue else GATED,
         ),
         "webhooks": gang_authority.webhook_cluster_rules(),
     }

@@ -143,6 +143,16 @@ def test_a_pod_of_a_set_has_gpus_behind_the_gate_of_kueue_alone(served: World) -
     assert answer.is_allowed, answer.message
 
 
+@pytest.mark.parametrize(("operator", "kind"), [("pytorch", "PyTorchJob"), ("mpi", "MPIJob")])
+def test_a_pod_of_kubeflows_work_has_gpus_by_its_operator_alone(
+    served: World, operator: str, kind: str
+) -> None:
+    pod = works.pod(owner=works.owner(kind, f"kubeflow.org/{BY_KIND[kind].version}"))
+    answer = served.controllers[operator].create(pod)
+    assert answer.is_allowed, answer.message
+    assert "muster-pods" in served.trusted.create(pod).refusals
+
+
 def test_the_copy_of_a_runtime_is_its_controllers_alone(served: World) -> None:
     """Trainer makes the pods of what stands there, and Kueue counts those of the runtime."""
     kind = BY_KIND["TrainJob"]

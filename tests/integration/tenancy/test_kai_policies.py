@@ -7,7 +7,7 @@ import pytest
 from muster.model import names
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks.kai import ALL, CLUSTER, OWN, queued
-from tests.integration.tenancy.cluster import Object, place
+from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
     QUEUE,
@@ -74,18 +74,6 @@ def test_kai_notes_what_it_has_decided(kai: World) -> None:
     assert answer.is_allowed, answer.message
 
 
-ASKING = {
-    "a GPU": template(1, restart="Never"),
-    "a part of a GPU": template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},
-    "a GPU behind a gate that no controller lifts": template(1, restart="Never", schedulingGates=GATE),
-}
-NO_GPUS = (
-    "a batch Job cannot request GPUs here",
-    names.GANG_GATE,
-    "submit a RayJob, RayCluster or RayService",
-)
-
-
 def batch(asking: Object) -> Object:
     return queued(job(template=asking))
 
@@ -96,24 +84,29 @@ def nightly(asking: Object) -> Object:
     return changed(cron_job(), "spec", "jobTemplate", value=value)
 
 
-@pytest.mark.parametrize("asking", ASKING.values(), ids=ASKING)
-def test_a_batch_job_that_asks_for_gpus_is_refused_when_it_is_created(kai: World, asking: Object) -> None:
-    """Its pods are refused in any case, which its author sees in an Event alone."""
+@pytest.mark.parametrize("gates", [{}, {"schedulingGates": GATE}], ids=["by our webhook", "by its author"])
+def test_a_batch_job_with_gpus_is_queued_and_its_pods_wait_at_the_gate(kai: World, gates: Object) -> None:
+    """Our webhook gates its template. Where it was down its pods are refused, and no others."""
+    asking = template(1, restart="Never", **gates)
     for who in (*kai.tenants, kai.admin, kai.controllers["cronjobs"]):
-        for body, where in (
-            (batch(asking), "none in spec.template"),
-            (nightly(asking), "none in spec.jobTemplate.spec.template"),
-        ):
+        for body in (batch(asking), nightly(asking)):
             answer = who.create(body)
-            assert answer.code == 403, f"{who.name}: {answer}"
-            for words in (*NO_GPUS, where):
-                assert words in answer.message, answer.message
+            assert answer.is_allowed, f"{who.name}: {answer.message}"
+    made = pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER, **gates)
+    answer = kai.controllers["jobs"].create(made)
+    assert answer.is_allowed is bool(gates), answer.message
+    assert gates or "wait behind the gate" in answer.message
+
+
+def test_a_batch_job_with_a_part_of_a_gpu_needs_a_stack_that_shares_them(kai: World) -> None:
+    asking = template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    for body in (batch(asking), nightly(asking)):
+        assert "gpuSharing is off" in kai.member.create(body).message
 
 
 def test_a_job_that_claims_a_device_is_refused_when_it_is_created(kai: World) -> None:
-    """By two policies, of which the API server names one."""
     asking = template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    for who in (*kai.tenants, kai.admin):
+    for who in kai.tenants:
         for body in (batch(asking), nightly(asking)):
             answer = who.create(body)
             assert answer.code == 403, f"{who.name}: {answer}"
@@ -134,31 +127,6 @@ def test_a_batch_job_without_gpus_is_queued_like_any_other_work(kai: World) -> N
         ),
     ):
         assert f"{label}[{names.KAI_QUEUE_LABEL}] to one of: " in kai.member.create(body).message
-
-
-def test_a_cron_job_is_not_changed_into_one_with_gpus_and_one_of_before_stays_changeable(kai: World) -> None:
-    """Of before: the stack's gangs were not gated then."""
-    later, before = (
-        named(nightly(template(restart="Never")), "later"),
-        named(nightly(ASKING["a GPU"]), "before"),
-    )
-    assert kai.member.create(later, dry_run=False).is_allowed
-    asks = {"spec": {"jobTemplate": nightly(ASKING["a GPU"])["spec"]["jobTemplate"]}}
-    refused = kai.member.patch(later, asks)
-    assert NO_GPUS[0] in refused.message
-    # Nobody looks at what the system changes.
-    assert kai.member.create(named(later, "before"), dry_run=False).is_allowed
-    made = kai.controllers["cronjobs"].send("PATCH", place(before), asks, "application/merge-patch+json")
-    assert made.is_allowed, made.message
-    answer = kai.member.patch(before, {"spec": {"schedule": "0 4 * * *"}})
-    assert answer.is_allowed, answer.message
-
-
-def test_a_pod_of_a_batch_job_with_a_gpu_is_still_refused_itself(kai: World) -> None:
-    body = pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER)
-    answer = kai.controllers["jobs"].create(body)
-    assert answer.code == 403
-    assert "no GPUs: submit a RayJob" in answer.message
 
 
 def test_a_queue_cannot_be_changed_to_another_teams_later(kai: World) -> None:

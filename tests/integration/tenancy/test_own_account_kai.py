@@ -11,6 +11,8 @@ from typing import Any, Final
 import pytest
 
 from muster.model import names
+from tests.integration.tenancy import works
+from tests.integration.tenancy.attacks.kai import queued
 from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import changed, named, owner, pod
@@ -140,24 +142,29 @@ def test_it_changes_no_pod_without_our_gate_and_none_outside_of_teams(kai: World
             assert _BEHIND in answer.message, answer.message
 
 
-def test_it_deletes_pods_of_ray_clusters_that_no_node_has(kai: World) -> None:
+@pytest.mark.parametrize(("kind", "version"), [("RayCluster", "ray.io/v1"), ("Job", "batch/v1")])
+def test_it_deletes_pods_of_gangs_whose_gate_it_removed_and_that_no_node_has(
+    kai: World, kind: str, version: str
+) -> None:
     ours = kai.controllers["ours"]
-    lifted = _worker(schedulingGates=[GATE])
-    unbound = _made(kai, "unbound", changed(lifted, "spec", "schedulingGates", value=[OTHER]))
+    lifted = pod(owner=owner(kind, version), schedulerName=names.KAI_SCHEDULER, schedulingGates=[OTHER])
+    lifted = changed(lifted, "metadata", "annotations", value={f"{names.GROUP}/attempt": "1"})
+    unbound = _made(kai, f"unbound-{kind.lower()}", lifted)
     answer = ours.delete(unbound)
     assert answer.is_allowed, answer.message
+    ungated = changed(lifted, "spec", "schedulingGates", value=None)
     system = changed(pod(0), "metadata", "namespace", value="kube-system")
     for name, body in {
-        "bound": _worker(nodeName="gpu-0"),
-        "of-a-job": pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER),
+        "bound": changed(ungated, "spec", "nodeName", value="gpu-0"),
+        "of-no-attempt": changed(lifted, "metadata", "annotations", value={}),
         "of-nothing": pod(0),
         "of-the-system": system,
-        "of-ray-elsewhere": changed(lifted, "metadata", "namespace", value="kube-system"),
+        "of-a-gang-elsewhere": changed(lifted, "metadata", "namespace", value="kube-system"),
     }.items():
-        kept = _made(kai, name, body)
+        kept = _made(kai, f"{name}-{kind.lower()}", body)
         answer = ours.delete(kept)
         assert answer.code == 403, answer
-        assert "pods of Ray clusters that no node has" in answer.message
+        assert "pods of gangs that no node has" in answer.message
         everything = place(kept).rpartition("/")[0] + "?dryRun=All"
         assert ours.send("DELETE", everything).code == 403
 
@@ -182,6 +189,18 @@ def test_it_has_no_right_to_any_other_part_of_a_pod(
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     answer = kai.controllers["ours"].send(method, f"{place(gated)}/{part}".rstrip("/"), body, kind)
     assert answer.code == 403, answer
+
+
+def test_of_work_it_writes_its_own_annotations_alone(kai: World) -> None:
+    """Who may patch a Job may suspend it, or run it in more pods."""
+    job = named(queued(works.job(template=works.template(1, restart="Never"))), "noted")
+    assert kai.admin.create(job, dry_run=False).is_allowed
+    answer = kai.controllers["ours"].patch(job, {"metadata": {"annotations": {f"{names.GROUP}/tries": "1"}}})
+    assert answer.is_allowed, answer.message
+    for change in ({"spec": {"parallelism": 9}}, {"metadata": {"labels": {"a": "b"}}}):
+        answer = kai.controllers["ours"].patch(job, change)
+        assert answer.code == 403, answer
+        assert f"annotations of a Job that begin with {names.GROUP}/" in answer.message
 
 
 def test_it_makes_no_pod(kai: World) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from muster.controller.kube.errors import Conflict, Status, TooManyRequests
+from muster.controller.kube.errors import Conflict, NotFound, Status, TooManyRequests
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.runtime.controller import Controller, RequeueAfter, Result
 from muster.controller.runtime.events import EventRecorder
@@ -417,3 +417,29 @@ def test_a_cache_that_is_only_heard_delays_no_start_and_no_readiness() -> None:
         await task
 
     asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_a_kind_that_may_be_unserved_delays_no_start_where_it_is_and_is_read_first_where_it_is_not() -> None:
+    """As the kinds of work that a stack serves, whose controllers the cluster brings along."""
+
+    async def scenario() -> None:
+        manager = process(FakeApiServer())
+        optional, started = manager.informer(THING, is_needed=False), asyncio.Event()
+
+        async def reconcile(_: Key) -> Result:
+            started.set()
+            return None
+
+        running = manager.controller("c", reconcile)
+        running.watches(optional, lambda obj: [obj.key], may_be_unserved=True)
+        running.queue.add(Key("", "waits"))
+        task = asyncio.create_task(running.run())
+        optional.failed(TooManyRequests(Status(code=429)))
+        await asyncio.sleep(1)
+        assert not started.is_set()
+        optional.failed(NotFound(Status(code=404)))
+        await started.wait()
+        running.stop()
+        await task
+
+    virtual(scenario())

@@ -7,11 +7,11 @@ the cloud take their steps between. Nothing here shares code with the programs t
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -49,6 +49,10 @@ from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import (
+    COUNTED_WORK,
+    RAY_CLUSTER,
+    CountedWork,
+    GangOwner,
     Gate,
     GatedPod,
     GatedSpec,
@@ -67,6 +71,7 @@ from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
+from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
 from muster.model.names import (
     CONSUME_ANNOTATION,
@@ -76,6 +81,7 @@ from muster.model.names import (
     HELD_TAINT_KEY,
     POOL_LABEL,
 )
+from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
 TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))
@@ -130,7 +136,7 @@ class World(Paper[Decision]):
     stock: dict[str, int] = field(default_factory=lambda: {"l4": 4, "h100": 4})
     delay: timedelta = timedelta(minutes=1)
     queues: dict[str, Queue] = field(default_factory=dict)
-    clusters: dict[str, RayCluster] = field(default_factory=dict)
+    clusters: dict[str, GangOwner] = field(default_factory=dict)
     groups: dict[str, dict[str, Group]] = field(default_factory=dict)
     pods: dict[str, GatedPod] = field(default_factory=dict)
     most_requested: int = 0
@@ -139,19 +145,34 @@ class World(Paper[Decision]):
 
     # What users do
 
-    def submit(self, name: str, groups: dict[str, Group], *, queue: str = "team-a", **labels: str) -> None:
-        """`groups`: the head is named `headgroup`. KubeRay makes the pods at its next step."""
+    def submit(
+        self,
+        name: str,
+        groups: dict[str, Group],
+        *,
+        queue: str = "team-a",
+        kind: str = "RayCluster",
+        **labels: str,
+    ) -> None:
+        """`groups`: the head of a Ray cluster is named `headgroup`. A controller makes the pods at its next
+        step.
+        """
         marks = {"kai.scheduler/queue": queue, **labels}
-        self.clusters[name] = RayCluster(
-            metadata=ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}", labels=marks),
-            spec=_spec(groups),
+        metadata = ObjectMeta(
+            name=name, namespace="ns", uid=f"uid-{name}", labels=marks, creation_timestamp=self.now
         )
+        if kind == "RayCluster":
+            self.clusters[name] = RayCluster(metadata=metadata, spec=_spec(groups))
+        else:
+            self.clusters[name] = COUNTED_WORK[kind].type(metadata=metadata, spec=_SPECS[kind](groups))
         self.groups[name] = groups
 
     def resize(self, name: str, group: str, replicas: int) -> None:
         groups = self.groups[name] | {group: dataclasses.replace(self.groups[name][group], replicas=replicas)}
         self.groups[name] = groups
-        self.clusters[name] = replace(self.clusters[name], spec=_spec(groups))
+        held = self.clusters[name]
+        assert isinstance(held, RayCluster)
+        self.clusters[name] = replace(held, spec=_spec(groups))
 
     def end(self, name: str) -> None:
         del self.clusters[name], self.groups[name]
@@ -168,7 +189,7 @@ class World(Paper[Decision]):
         for name, groups in self.groups.items():
             for group, shape in groups.items():
                 have = sum(
-                    _owner(pod) == f"uid-{name}" and pod.metadata.labels["ray.io/group"] == group
+                    _owner(pod) == f"uid-{name}" and pod.metadata.labels[_GROUP] == group
                     for pod in self.pods.values()
                 )
                 for _ in range(min(most, shape.replicas * shape.hosts - have)):
@@ -176,16 +197,18 @@ class World(Paper[Decision]):
 
     def _make_pod(self, cluster: str, group: str, shape: Group) -> None:
         name = f"{cluster}-{group}-{next(self._numbers):04}"
-        owner = OwnerReference(kind="RayCluster", name=cluster, uid=f"uid-{cluster}", controller=True)
+        held = self.clusters[cluster]
+        kind = "RayCluster" if isinstance(held, RayCluster) else held.kind.kind
+        owner = OwnerReference(kind=kind, name=cluster, uid=f"uid-{cluster}", controller=True)
         requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
         notes = {"gpu-fraction": shape.fraction} if shape.fraction else {}
         notes |= {"gpu-memory": shape.memory} if shape.memory else {}
         if shape.pool != "cpu" and not notes:
             requests[GPU_RESOURCE] = "1"
         labels = {
-            "ray.io/cluster": cluster,
-            "ray.io/group": group,
-            "kai.scheduler/queue": self.clusters[cluster].metadata.labels["kai.scheduler/queue"],
+            **_LABELS[kind](cluster, group),
+            _GROUP: group,
+            "kai.scheduler/queue": held.metadata.labels["kai.scheduler/queue"],
         }
         self.pods[name] = GatedPod(
             metadata=ObjectMeta(
@@ -245,7 +268,7 @@ class World(Paper[Decision]):
             return ()
 
     def _need(self, pod: GatedPod) -> QueueDemand:
-        cluster = self.clusters[pod.metadata.labels["ray.io/cluster"]]
+        cluster = self.clusters[pod.metadata.owner_references[0].name]
         return queue_demand(pod, cluster, self.policy, PRIORITIES)
 
     def names(self) -> Iterable[str]:
@@ -360,7 +383,7 @@ class World(Paper[Decision]):
         mine = [pod for pod in self.pods.values() if _owner(pod) == f"uid-{name}"]
         for group, shape in self.groups[name].items():
             least = (shape.minimum or shape.replicas) * shape.hosts
-            free = [pod for pod in mine if pod.metadata.labels["ray.io/group"] == group and not is_gated(pod)]
+            free = [pod for pod in mine if pod.metadata.labels[_GROUP] == group and not is_gated(pod)]
             if len(free) < least:
                 return
         room = {key: self.room(key) for key in self.nodes}
@@ -384,9 +407,7 @@ class World(Paper[Decision]):
     def _is_enough(self, name: str, mine: Iterable[GatedPod], placed: Collection[str]) -> bool:
         """Whether the minimum of every group has a node with these."""
         on = Counter(
-            pod.metadata.labels["ray.io/group"]
-            for pod in mine
-            if pod.spec.node_name or pod.metadata.name in placed
+            pod.metadata.labels[_GROUP] for pod in mine if pod.spec.node_name or pod.metadata.name in placed
         )
         groups = self.groups[name].items()
         return all(on[group] >= (shape.minimum or shape.replicas) * shape.hosts for group, shape in groups)
@@ -468,6 +489,18 @@ class World(Paper[Decision]):
         return found
 
 
+def ray_clusters(here: World) -> Informer[RayCluster]:
+    return cached(RAY_CLUSTER, [each for each in here.clusters.values() if isinstance(each, RayCluster)])
+
+
+def other_work(here: World) -> tuple[Informer[CountedWork], ...]:
+    work = [each for each in here.clusters.values() if isinstance(each, CountedWork)]
+    return tuple(
+        cached(resource, [each for each in work if each.kind.kind == kind])
+        for kind, resource in COUNTED_WORK.items()
+    )
+
+
 def _only_on(hosts: tuple[str, ...]) -> Affinity:
     rule = Requirement(key=HOSTNAME, operator="In", values=hosts)
     terms = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(rule,)),))
@@ -479,6 +512,47 @@ def hosts_of(pod: GatedPod) -> tuple[str, ...]:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return required.node_selector_terms[0].match_expressions[0].values if required else ()
+
+
+_GROUP = "world/group"
+_LABELS: Mapping[str, Callable[[str, str], dict[str, str]]] = {
+    "RayCluster": lambda name, group: {"ray.io/cluster": name, "ray.io/group": group},
+    "Job": lambda name, _: {"batch.kubernetes.io/job-name": name},
+    "JobSet": lambda name, group: {
+        "jobset.sigs.k8s.io/jobset-name": name,
+        "jobset.sigs.k8s.io/replicatedjob-name": group,
+        "batch.kubernetes.io/job-name": f"{name}-{group}-0",
+    },
+    "PyTorchJob": lambda name, group: {
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/job-name": name,
+        "training.kubeflow.org/replica-type": group,
+    },
+    "MPIJob": lambda name, group: {
+        "training.kubeflow.org/operator-name": "mpi-operator",
+        "training.kubeflow.org/job-name": name,
+        "training.kubeflow.org/job-role": group,
+    },
+}
+_SPECS: Mapping[str, Callable[[dict[str, Group]], dict[str, Any]]] = {
+    "Job": lambda groups: {"parallelism": groups["main"].replicas, "template": {}},
+    "JobSet": lambda groups: {
+        "replicatedJobs": [
+            {
+                "name": name,
+                "replicas": shape.replicas,
+                "template": {"spec": {"parallelism": shape.hosts, "template": {}}},
+            }
+            for name, shape in groups.items()
+        ]
+    },
+    "PyTorchJob": lambda groups: {"pytorchReplicaSpecs": _replicas(groups)},
+    "MPIJob": lambda groups: {"mpiReplicaSpecs": _replicas(groups)},
+}
+
+
+def _replicas(groups: dict[str, Group]) -> dict[str, Any]:
+    return {name.title(): {"replicas": shape.replicas, "template": {}} for name, shape in groups.items()}
 
 
 def _spec(groups: dict[str, Group]) -> RayClusterSpec:

@@ -16,7 +16,7 @@ from muster.controller.kai.actions import Decision
 from muster.controller.kai.held_nodes import HeldNodes
 from muster.controller.kai.indexes import OF_NODES, OF_PLACEHOLDERS, OF_PODS, OF_REQUESTS, OF_TEMPLATES
 from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID, is_released
-from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER, GatedPod
+from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, GatedPod
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
@@ -31,7 +31,7 @@ from muster.model.names import (
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy
 from tests.unit.gangs.placed_paper import PlacedPaper
-from tests.unit.kai.kai_world import POLICY, PRIORITIES, World, hosts_of, replace
+from tests.unit.kai.kai_world import POLICY, PRIORITIES, World, hosts_of, other_work, ray_clusters, replace
 
 B = TypeVar("B", bound=Belonging)
 _L4 = flavor_policy(
@@ -141,7 +141,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
 
 def view_of(here: PlacedWorld) -> View:
     """The world as the caches hold it."""
-    by_uid = {each.metadata.uid: each.metadata.name for each in here.clusters.values()}
+    by_uid = {each.metadata.uid: each.key.name for each in here.clusters.values()}
 
     def marked(item: Belonging) -> ObjectMeta:
         name = by_uid.get(_made_for(item), "gone")
@@ -158,7 +158,8 @@ def view_of(here: PlacedWorld) -> View:
         return [replace(each, metadata=marked(each)) for each in items.values()]
 
     return View(
-        clusters=cached(RAY_CLUSTER, here.clusters.values()),
+        clusters=ray_clusters(here),
+        work=other_work(here),
         pods=cached(GATED_POD, here.pods.values(), **OF_PODS),
         requests=cached(PROVISIONING_REQUEST, all_of(here.requests), **OF_REQUESTS),
         templates=cached(POD_TEMPLATE, all_of(here.templates), **OF_TEMPLATES),

@@ -18,7 +18,7 @@ from muster.controller.kai.actions import Action, Ungate
 from muster.controller.kai.decide import after_rejection
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.hooks import RayClusterHooks
-from muster.controller.kai.objects import RayCluster
+from muster.controller.kai.objects import GangOwner
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
@@ -61,7 +61,7 @@ class Guarded(World):
 
 class _Judged(Caches):
     async def run(
-        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+        self, actions: Sequence[Action], *, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
         assert isinstance(self.world, Guarded)
         for action in actions:

@@ -509,12 +509,7 @@ def test_a_deleted_cluster_leaves_nothing() -> None:
     here.submit("a", {"headgroup": HEAD})
     run(here, 2)
     gone = here.clusters["a"]
-    here.clusters["a"] = gone.__class__(
-        metadata=gone.metadata.__class__(
-            name="a", namespace="ns", uid="uid-a", labels=gone.metadata.labels, deletion_timestamp=here.now
-        ),
-        spec=gone.spec,
-    )
+    here.clusters["a"] = replace(gone, metadata=replace(gone.metadata, deletion_timestamp=here.now))
     here.settle()
     assert (here.requests, here.templates) == ({}, {})
 

@@ -1,6 +1,7 @@
 """Whatever KAI gangs meet: never over the room of a queue, never half, and in the end everybody has run."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from tests.unit.kai.placed_kai_world import PlacedWorld
 GANGS = st.fixed_dictionaries(
     {
         "queue": st.sampled_from(["team-a", "team-b"]),
+        "kind": st.sampled_from(["RayCluster", "Job", "JobSet", "PyTorchJob", "MPIJob"]),
         "groups": st.fixed_dictionaries(
             {
                 "headgroup": st.builds(Group, pool=st.sampled_from(["cpu", "l4"])),
@@ -30,6 +32,19 @@ FAULTS = st.lists(
     ),
     max_size=6,
 )
+
+
+# As their kinds call the groups of a gang.
+NAMES = {
+    "Job": {"main": "small"},
+    "PyTorchJob": {"master": "headgroup", "worker": "big"},
+    "MPIJob": {"launcher": "headgroup", "worker": "small"},
+}
+
+
+def submit(here: World, name: str, gang: dict[str, Any]) -> None:
+    groups = {known: gang["groups"][each] for known, each in NAMES.get(gang["kind"], {}).items()}
+    here.submit(name, groups or dict(gang["groups"]), queue=gang["queue"], kind=gang["kind"])
 
 
 WORLDS = pytest.mark.parametrize("kind", [World, PlacedWorld], ids=["requests", "placeholders"])
@@ -82,13 +97,13 @@ def assert_within_room(here: World) -> None:
 )
 def test_queues_keep_their_room_and_gangs_pass_whole_whatever_happens(
     kind: type[World],
-    gangs: list[dict[str, object]],
+    gangs: list[dict[str, Any]],
     quotas: tuple[int, int, int],
     faults: list[tuple[int, str]],
 ) -> None:
     here = world(kind, quotas)
     for number, gang in enumerate(gangs):
-        here.submit(f"gang-{number}", dict(gang["groups"]), queue=str(gang["queue"]))  # type: ignore[call-overload]
+        submit(here, f"gang-{number}", gang)
     for minute in range(32):
         for at, fault in faults:
             if at == minute:
@@ -101,14 +116,14 @@ def test_queues_keep_their_room_and_gangs_pass_whole_whatever_happens(
 @settings(deadline=None, max_examples=examples(10))
 @given(gangs=st.lists(GANGS, min_size=2, max_size=4), faults=FAULTS)
 def test_gangs_that_fit_alone_all_run_in_the_end_and_none_blocks_another_with_half(
-    kind: type[World], gangs: list[dict[str, object]], faults: list[tuple[int, str]]
+    kind: type[World], gangs: list[dict[str, Any]], faults: list[tuple[int, str]]
 ) -> None:
     """Stock holds any one gang and not any two: whoever held a part and waited would block for ever."""
     here = world(kind, (5, 5, 5))
     here.stock = {"l4": 3, "h100": 2}
     started: dict[str, int] = {}
     for number, gang in enumerate(gangs):
-        here.submit(f"gang-{number}", dict(gang["groups"]), queue=str(gang["queue"]))  # type: ignore[call-overload]
+        submit(here, f"gang-{number}", gang)
     for minute in range(900):
         for at, fault in faults:
             if at == minute and fault not in ("lag", "rival"):

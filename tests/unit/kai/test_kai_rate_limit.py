@@ -16,7 +16,7 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.hooks import RayClusterHooks
-from muster.controller.kai.objects import RayCluster
+from muster.controller.kai.objects import GangOwner
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
@@ -38,10 +38,10 @@ class Caches:
     world: World
 
     @property
-    def clusters(self) -> "Caches":
+    def gangs(self) -> "Caches":
         return self
 
-    def get(self, key: Key) -> RayCluster | None:
+    def get(self, key: Key) -> GangOwner | None:
         return self.world.clusters.get(key.name)
 
     def orphans(self, key: Key) -> list[object]:
@@ -57,11 +57,11 @@ class Caches:
     def applying(self, snapshot: ClusterSnapshot, decision: Decision) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
+    def snapshot(self, cluster: GangOwner, *, now: datetime) -> ClusterSnapshot:
         return self.world.snapshot(cluster.metadata.name)
 
     async def run(
-        self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
+        self, actions: Sequence[Action], *, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
         for action in actions:
             self.world.carry_out(cluster.metadata.name, action)

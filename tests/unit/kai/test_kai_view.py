@@ -8,14 +8,14 @@ from muster.controller.kai.actions import Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.indexes import OF_NODES, OF_PLACEHOLDERS, OF_PODS, OF_REQUESTS, OF_TEMPLATES
 from muster.controller.kai.labels import CLUSTER_NAME
-from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
+from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE
 from muster.controller.kai.queue_capacity import QueueDemand
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.model.gangpolicy import GangPolicy, OverQuota
 from muster.model.names import POOL_LABEL
 from tests.unit.gangs.cached import cached
-from tests.unit.kai.kai_world import PRIORITIES, Group, World, queue, replace
+from tests.unit.kai.kai_world import PRIORITIES, Group, World, other_work, queue, ray_clusters, replace
 
 
 def view_of(here: World) -> View:
@@ -25,7 +25,8 @@ def view_of(here: World) -> View:
         for item in here.requests.values()
     ]
     return View(
-        clusters=cached(RAY_CLUSTER, here.clusters.values()),
+        clusters=ray_clusters(here),
+        work=other_work(here),
         pods=cached(GATED_POD, here.pods.values(), **OF_PODS),
         requests=cached(PROVISIONING_REQUEST, named, **OF_REQUESTS),
         templates=cached(POD_TEMPLATE, [], **OF_TEMPLATES),

@@ -55,6 +55,13 @@ def _found(
     return {violation.path: violation for violation in found}
 
 
+def test_work_whose_gangs_the_gate_does_not_know_is_served_with_kueue_alone() -> None:
+    known = "  muster:work: [ray, job, jobset, pytorchjob, mpijob]"
+    assert "muster:work" not in _found(top=known)
+    found = _found(top=known.replace("]", ", lws]"))["muster:work"]
+    assert "lws is not queued by KAI here" in found.message
+
+
 _TEAM = "muster:departments.research.teams.team-a"
 
 

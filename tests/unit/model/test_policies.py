@@ -12,7 +12,7 @@ from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.render import tenancy
 from tests.unit.model.model_stacks import two_teams
 
-NO_GPUS = "a batch Job cannot request GPUs here"
+NO_GPUS = "cannot request GPUs here"
 LABEL = "metadata.labels["
 
 
@@ -28,9 +28,7 @@ def _messages(some: Stack, name: str) -> list[str]:
 
 @pytest.mark.parametrize("mode", GangMode)
 @pytest.mark.parametrize("scheduler", Scheduler)
-def test_batch_jobs_may_ask_for_gpus_but_where_their_pods_would_wait_at_a_gate(
-    scheduler: Scheduler, mode: GangMode
-) -> None:
+def test_work_whose_gate_nothing_removes_asks_for_no_gpus(scheduler: Scheduler, mode: GangMode) -> None:
     some = _stack(scheduler, mode)
     refused = any(NO_GPUS in says for says in _messages(some, "muster-work"))
     gated = any("wait behind the gate" in says for says in _messages(some, "muster-pods"))

@@ -13,7 +13,7 @@ from muster.model.gangpolicy import IdleAction, IdlePolicy, WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import requests_gpus
-from muster.render.tenancy.policies.policy import Policy, policy
+from muster.render.tenancy.policies.policy import Policy, kinds_of, policy
 
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
 _PLACEHOLDERS: Final = (
@@ -24,7 +24,7 @@ _PLACEHOLDERS: Final = (
 def fences(stack: Stack) -> tuple[Policy, ...]:
     """Those for the rights that a stack gives its controller (components/gang_pods.py)."""
     has_kueue = stack.scheduler is Scheduler.KUEUE
-    ray_clusters = _ray_clusters(stack) if has_kueue else policy("muster-controller-ray-clusters-kai")
+    ray_clusters = _ray_clusters(stack) if has_kueue else _gangs(stack)
     return (
         *((_workloads(stack),) if has_kueue else ()),
         ray_clusters,
@@ -90,6 +90,11 @@ def _ray_clusters(stack: Stack) -> Policy:
     )
 
 
+def _gangs(stack: Stack) -> Policy:
+    work = kinds_of(stack.gated_work, operations=("UPDATE",))
+    return policy("muster-controller-ray-clusters-kai", kinds={"gatedWork": work})
+
+
 def _pods(stack: Stack) -> Policy:
     is_kai, has_placeholders = stack.scheduler is Scheduler.KAI, bool(stack.placeholder_pools)
     # With KAI a gang that takes the room of others is bounded to their nodes. Of the affinity of a gated pod
@@ -118,10 +123,10 @@ def _pods(stack: Stack) -> Policy:
 def _deleted(stack: Stack) -> Mapping[str, str]:
     """Which pods may be deleted: of our own, and of teams."""
     if stack.scheduler is Scheduler.KAI:
-        own, of_teams = "false", "${isUnbound} && ${isOfRayCluster}"
-        words = "pods of Ray clusters that no node has yet"
+        own, of_teams = "false", "${isUnbound} && ${isOfGang}"
+        words = "pods of gangs that no node has yet"
         if stack.gang_admission.policy.broken_nodes.running is WhileRunning.REQUEUE:
-            of_teams, words = "${isOfRayCluster}", "pods of Ray clusters"
+            of_teams, words = f"(${{isOfRayCluster}} || {of_teams})", f"pods of Ray clusters, and {words}"
         if stack.placeholder_pools:
             own, words = "${broughtItsNode}", f"its placeholders, and {words}"
     else:

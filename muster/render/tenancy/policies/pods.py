@@ -14,7 +14,7 @@ from muster.model.pools import Pool, missing_for
 from muster.model.quantities import parse_quantity
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import Capability
-from muster.model.work import WORK, Work
+from muster.model.work import GATED, WORK, Work
 from muster.render import gang
 from muster.render.tenancy.policies.policy import (
     Policy,
@@ -31,6 +31,8 @@ WAYS: Final = (
     f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "
     f"annotations {', '.join(names.GPU_PARTS)}"
 )
+KINDS: Final = "RayJob, RayCluster, RayService or batch Job"
+"""That every queue admits with GPUs."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 # Those of the Pod Security Standard.
 _DEFAULT_CAPABILITIES: Final = (
@@ -46,13 +48,6 @@ def requests_gpus(of: str) -> str:
 
 
 _IS_DEVICE: Final = " || ".join(f"name.startsWith('{prefix}')" for prefix in names.DEVICE_PREFIXES)
-
-
-def kinds(stack: Stack) -> str:
-    """The kinds that a queue admits with GPUs. The gate is removed only from pods of Ray clusters."""
-    if stack.is_gated:
-        return "RayJob, RayCluster or RayService"
-    return "RayJob, RayCluster, RayService or batch Job"
 
 
 def templates(stack: Stack) -> Policy:
@@ -100,7 +95,7 @@ def pods(stack: Stack) -> Policy:
             "longestGrace": stack.tenancy.termination_grace,
             "asksForGpus": requests_gpus("object"),
             "mayKeepNodes": "${isPlaceholder}" if gang.holds(stack) else "false",
-            "kinds": kinds(stack),
+            "kinds": KINDS,
             "unqueued": "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment",
         },
         given={
@@ -238,5 +233,5 @@ def node_labels(stack: Stack) -> Policy:
 
 
 def kai_sharing() -> Policy:
-    ray = kinds_of(each for each in WORK if each.is_ray)
-    return policy("muster-kai-sharing", kinds={"rayKinds": ray}, values={"parts": ", ".join(names.GPU_PARTS)})
+    gangs = kinds_of(each for each in WORK if each.is_ray or each.family in {kind.family for kind in GATED})
+    return policy("muster-kai-sharing", kinds={"gangs": gangs}, values={"parts": ", ".join(names.GPU_PARTS)})
