@@ -20,11 +20,10 @@ the pods again, gated.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
-from typing import Final
 
 from muster.controller.gangs.actions import Delete, EmitEvent, HoldNode, deletions
 from muster.controller.gangs.assembly import (
@@ -48,7 +47,6 @@ from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT, promised_by
 from muster.controller.gangs.lease import format_time
-from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
@@ -67,15 +65,13 @@ from muster.controller.kai.labels import (
     PREEMPTS,
     SIZE,
     STATUS,
-    handed_over_at,
-    is_bound,
     is_gated,
     is_released,
     preempts_since,
 )
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
-from muster.controller.kai.preemption import HOSTNAME, Preemption
+from muster.controller.kai.preemption import Preemption
 from muster.controller.kai.progress import (
     BELOW_MINIMUM,
     RESTARTED,
@@ -89,15 +85,11 @@ from muster.controller.kai.progress import (
     format_unreadable,
 )
 from muster.controller.kai.queue_capacity import Shortfall
+from muster.controller.kai.recall import hosts_of, recall, recall_ends, requeue_broken
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
-from muster.model.quantities import format_duration, many
-
-PREEMPTED_WITHIN: Final = timedelta(minutes=5)
-"""How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
-gate: a bound of ours. KAI decides in seconds, and what it evicts has its own time to end.
-"""
+from muster.model.quantities import many
 
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
@@ -108,7 +100,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
                 cluster_snapshot.requests, cluster_snapshot.templates, cluster_snapshot.placeholders
             )
         )
-    requeues = tuple(_requeue_broken(cluster_snapshot))
+    requeues = tuple(requeue_broken(cluster_snapshot))
     if any(isinstance(each, DeleteRunning) for each in requeues):
         return Decision(actions=requeues)  # No other pod of it passes meanwhile.
     try:
@@ -127,22 +119,17 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         found = _batch(snapshot)
         decisions.append(Decision(requeue_at=snapshot.now) if begun and found.begins else found)
     kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
-    recalls = tuple(_delete_unbound(cluster_snapshot, kept))
     return Decision(
         actions=(
             *requeues,
-            *_note_recall(cluster_snapshot, recalls),
-            *recalls,
-            *_recall_preempting(cluster_snapshot, kept),
+            *recall(cluster_snapshot, kept),
             *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
         requeue_at=min(
             (
                 *(decision.requeue_at for decision in decisions if decision.requeue_at),
-                *_handover_ends(cluster_snapshot),
-                *_preemption_ends(cluster_snapshot),
-                *_grace_ends(cluster_snapshot),
+                *recall_ends(cluster_snapshot),
             ),
             default=None,
         ),
@@ -168,154 +155,9 @@ def after_rejection(cluster_snapshot: ClusterSnapshot, rejected: CreateRejected)
             return _release_and_retry(snapshot, snapshot.policy, failure)
 
 
-# What has passed
-
-
 def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tuple[Action, ...]:
     """Requests of attempts that are over and that no pod consumes."""
     return deletions(*cluster_snapshot.unneeded(kept=kept))
-
-
-def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
-    """Pods that have passed in a whole batch, have no node, and whose capacity is lost: they would wait for
-    ever, because what they are to consume is gone. While KAI has bound none of their batch, all of it goes:
-    KAI binds a gang whole, so the rest would hold its nodes for nothing until the lost ones are bought again.
-    """
-    present = {
-        item.metadata.name: item for item in cluster_snapshot.requests if not item.metadata.deletion_timestamp
-    }
-    recalled = set[str]()
-    for name in cluster_snapshot.released:
-        stranded = [
-            pod
-            for pod in cluster_snapshot.stranded(name)
-            if pod.metadata.annotations.get(ATTEMPT) not in kept and pod.metadata.uid not in recalled
-        ]
-        request = present.get(name)
-        what = _lost(request, stranded, now=cluster_snapshot.now) if stranded else ""
-        if not what:
-            continue
-        attempts = {pod.metadata.annotations.get(ATTEMPT) for pod in stranded}
-        batch = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
-        # Those that tell of it go last: what a crash leaves, the next reconcile finds again.
-        rest = [pod for pod in batch if is_released(pod) and pod not in stranded]
-        back = stranded if any(map(is_bound, batch)) else [*rest, *stranded]
-        recalled |= {pod.metadata.uid for pod in back}
-        # What a set has asked for is there for as long as its pods.
-        asked = "" if isinstance(request, PlaceholderSet) else name
-        yield from (DeleteUnbound(pod=pod, request=asked) for pod in back)
-        yield EmitEvent(
-            kind="Warning",
-            reason="GangRecalled",
-            message=f"{what}. Behind the gate again: {many(len(back), 'pod')} without a node.",
-        )
-
-
-def _lost(request: ProvisioningRequest | None, stranded: Sequence[GatedPod], *, now: datetime) -> str:
-    """Why these pods have passed in vain; empty while they have not."""
-    if request is None:
-        return "the capacity that they were to use is gone"
-    if isinstance(request, PlaceholderSet) and _handover_end(stranded) <= now:
-        return f"KAI has placed them on no node within {format_duration(HANDOVER)}"
-    return str(loss(request, admitted=False) or "")
-
-
-def _handover_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
-    """Until when nodes are kept for pods that have passed and have none."""
-    for request in cluster_snapshot.requests:
-        stranded = cluster_snapshot.stranded(request.metadata.name)
-        if stranded and isinstance(request, PlaceholderSet):
-            yield max(_handover_end(stranded), cluster_snapshot.now)
-
-
-def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
-    return max(handed_over_at(pod) for pod in stranded) + HANDOVER
-
-
-def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
-    """Pods for which KAI has made no room in time: it sees more than the rule does, or others came first."""
-    pods = cluster_snapshot.preempting
-    if any(pod.metadata.annotations.get(ATTEMPT) in kept for pod in pods):
-        return  # The rest of them passes first.
-    if not pods or _preemption_end(cluster_snapshot) > cluster_snapshot.now:
-        return
-    yield from (DeleteUnbound(pod=pod, request="") for pod in pods)
-    within = format_duration(PREEMPTED_WITHIN)
-    yield EmitEvent(
-        kind="Warning",
-        reason="GangRecalled",
-        message=f"KAI has made no room for it within {within}. Behind the gate again: "
-        f"{many(len(pods), 'pod')} without a node.",
-    )
-
-
-def _preemption_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
-    if cluster_snapshot.preempting:
-        yield max(_preemption_end(cluster_snapshot), cluster_snapshot.now)
-
-
-def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
-    """Until when KAI may take to place it; not before what it has evicted has ended."""
-    pods, now = cluster_snapshot.preempting, cluster_snapshot.now
-    hosts = {host for pod in pods for host in _hosts_of(pod)}
-    in_the_way = [
-        pod for pod in cluster_snapshot.ending if pod.spec.node_name in hosts and is_due(pod, now=now)
-    ]
-    end = max(since for pod in pods if (since := preempts_since(pod))) + PREEMPTED_WITHIN
-    return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
-
-
-def _requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
-    """A gang that runs on a broken node queues again as a whole, once the sign has lasted for the grace."""
-    broken, since = cluster_snapshot.broken, cluster_snapshot.broken_since
-    grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
-    if not broken or not grace:
-        yield from [PatchCluster(history=cluster_snapshot.noted)] if since else ()
-        return
-    name = min(broken)
-    what = f"it runs on the broken node {name} ({broken[name].text})"
-    if not since:
-        now = truncate_seconds(cluster_snapshot.now)
-        yield PatchCluster(history=replace(cluster_snapshot.noted, nodes_missing=now))
-        message = f"{what}; unless the sign goes, the gang queues again in {format_duration(grace)}"
-        yield EmitEvent(kind="Warning", reason="NodesMissing", message=message)
-    elif since + grace <= cluster_snapshot.now:
-        passed = [pod for pod in cluster_snapshot.pods if not is_gated(pod)]
-        # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
-        for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
-            yield DeleteRunning(pod=pod)
-        message = f"{what}. Behind the gate again: {many(len(passed), 'pod')}."
-        yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
-
-
-def _grace_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
-    """Until when the sign of a node may go before its gang queues again."""
-    if since := cluster_snapshot.broken_since:
-        grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
-        yield max(since + grace, cluster_snapshot.now)
-
-
-def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -> Iterator[Action]:
-    """A recall is a failed try: nodes were bought for nothing. Its pods take their history with them, so it
-    goes to their cluster until KubeRay has made new ones.
-    """
-    attempts = {
-        each.pod.metadata.annotations.get(ATTEMPT) for each in recalls if isinstance(each, DeleteUnbound)
-    }
-    if not attempts or cluster_snapshot.noted != RetryHistory():
-        return
-    passed = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
-    failure = next(each.message for each in recalls if isinstance(each, EmitEvent))
-    yield PatchCluster(
-        history=next_attempt(
-            max(map(parse_history, passed), key=lambda history: history.tries),
-            uid=cluster_snapshot.cluster.metadata.uid,
-            began=min(map(handed_over_at, passed)),
-            failure=failure,
-            now=cluster_snapshot.now,
-            policy=(cluster_snapshot.policy or GangPolicy()).retry,
-        )
-    )
 
 
 def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision:
@@ -534,7 +376,7 @@ def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     request_specs = snapshot.gang.request_specs
     if preempting := [pod for pod in snapshot.batch.ungated if preempts_since(pod)]:
         # Pods that may go anywhere say nothing of it; the head alone may have passed.
-        hosts = next((hosts for pod in preempting if (hosts := _hosts_of(pod))), ())
+        hosts = next((hosts for pod in preempting if (hosts := hosts_of(pod))), ())
         if hosts or not request_specs:
             return Decision(actions=tuple(_ungate_preempting(snapshot, hosts)))
         return Decision(actions=tuple(DeleteUnbound(pod=pod, request="") for pod in preempting))
@@ -556,12 +398,6 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
     )
     back = _release_and_retry(snapshot, policy, what)
     return replace(back, actions=(*deletions_unbound, *back.actions))
-
-
-def _hosts_of(pod: GatedPod) -> tuple[str, ...]:
-    """The nodes that it was let go to."""
-    rules = (rule for term in pod.spec.required_terms for rule in term.match_expressions)
-    return next((rule.values for rule in rules if rule.key == HOSTNAME and rule.operator == "In"), ())
 
 
 def _ungate_all(

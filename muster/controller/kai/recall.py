@@ -1,0 +1,193 @@
+"""Which pods that have passed go back behind the gate: of gangs whose capacity is lost, that KAI does not
+place, or that run on a broken node. Their controller makes deleted pods again, gated.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.ending import is_due, recheck_at
+from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
+from muster.controller.gangs.reasons import loss
+from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
+from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster
+from muster.controller.kai.labels import handed_over_at, is_bound, is_gated, is_released, preempts_since
+from muster.controller.kai.objects import GatedPod
+from muster.controller.kai.preemption import HOSTNAME
+from muster.controller.kai.snapshot import ClusterSnapshot
+from muster.model.gangpolicy import GangPolicy
+from muster.model.quantities import format_duration, many
+
+PREEMPTED_WITHIN: Final = timedelta(minutes=5)
+"""How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
+gate: a bound of ours. KAI decides in seconds, and what it evicts has its own time to end.
+"""
+
+
+def recall(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
+    """Deletes pods that have passed in vain, so that they are made again behind the gate. `kept`: attempts of
+    which some pods have still to pass.
+    """
+    recalls = tuple(_delete_unbound(cluster_snapshot, kept))
+    yield from _note_recall(cluster_snapshot, recalls)
+    yield from recalls
+    yield from _recall_preempting(cluster_snapshot, kept)
+
+
+def recall_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    """When more of them may have passed in vain."""
+    yield from _handover_ends(cluster_snapshot)
+    yield from _preemption_ends(cluster_snapshot)
+    yield from _grace_ends(cluster_snapshot)
+
+
+def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
+    """Pods that have passed in a whole batch, have no node, and whose capacity is lost: they would wait for
+    ever, because what they are to consume is gone. While KAI has bound none of their batch, all of it goes:
+    KAI binds a gang whole, so the rest would hold its nodes for nothing until the lost ones are bought again.
+    """
+    present = {
+        item.metadata.name: item for item in cluster_snapshot.requests if not item.metadata.deletion_timestamp
+    }
+    recalled = set[str]()
+    for name in cluster_snapshot.released:
+        stranded = [
+            pod
+            for pod in cluster_snapshot.stranded(name)
+            if pod.metadata.annotations.get(ATTEMPT) not in kept and pod.metadata.uid not in recalled
+        ]
+        request = present.get(name)
+        what = _lost(request, stranded, now=cluster_snapshot.now) if stranded else ""
+        if not what:
+            continue
+        attempts = {pod.metadata.annotations.get(ATTEMPT) for pod in stranded}
+        batch = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
+        # Those that tell of it go last: what a crash leaves, the next reconcile finds again.
+        rest = [pod for pod in batch if is_released(pod) and pod not in stranded]
+        back = stranded if any(map(is_bound, batch)) else [*rest, *stranded]
+        recalled |= {pod.metadata.uid for pod in back}
+        # What a set has asked for is there for as long as its pods.
+        asked = "" if isinstance(request, PlaceholderSet) else name
+        yield from (DeleteUnbound(pod=pod, request=asked) for pod in back)
+        yield EmitEvent(
+            kind="Warning",
+            reason="GangRecalled",
+            message=f"{what}. Behind the gate again: {many(len(back), 'pod')} without a node.",
+        )
+
+
+def _lost(request: ProvisioningRequest | None, stranded: Sequence[GatedPod], *, now: datetime) -> str:
+    """Why these pods have passed in vain; empty while they have not."""
+    if request is None:
+        return "the capacity that they were to use is gone"
+    if isinstance(request, PlaceholderSet) and _handover_end(stranded) <= now:
+        return f"KAI has placed them on no node within {format_duration(HANDOVER)}"
+    return str(loss(request, admitted=False) or "")
+
+
+def _handover_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    """Until when nodes are kept for pods that have passed and have none."""
+    for request in cluster_snapshot.requests:
+        stranded = cluster_snapshot.stranded(request.metadata.name)
+        if stranded and isinstance(request, PlaceholderSet):
+            yield max(_handover_end(stranded), cluster_snapshot.now)
+
+
+def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
+    return max(handed_over_at(pod) for pod in stranded) + HANDOVER
+
+
+def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
+    """Pods for which KAI has made no room in time: it sees more than the rule does, or others came first."""
+    pods = cluster_snapshot.preempting
+    if any(pod.metadata.annotations.get(ATTEMPT) in kept for pod in pods):
+        return  # The rest of them passes first.
+    if not pods or _preemption_end(cluster_snapshot) > cluster_snapshot.now:
+        return
+    yield from (DeleteUnbound(pod=pod, request="") for pod in pods)
+    within = format_duration(PREEMPTED_WITHIN)
+    yield EmitEvent(
+        kind="Warning",
+        reason="GangRecalled",
+        message=f"KAI has made no room for it within {within}. Behind the gate again: "
+        f"{many(len(pods), 'pod')} without a node.",
+    )
+
+
+def _preemption_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    if cluster_snapshot.preempting:
+        yield max(_preemption_end(cluster_snapshot), cluster_snapshot.now)
+
+
+def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
+    """Until when KAI may take to place it; not before what it has evicted has ended."""
+    pods, now = cluster_snapshot.preempting, cluster_snapshot.now
+    hosts = {host for pod in pods for host in hosts_of(pod)}
+    in_the_way = [
+        pod for pod in cluster_snapshot.ending if pod.spec.node_name in hosts and is_due(pod, now=now)
+    ]
+    end = max(since for pod in pods if (since := preempts_since(pod))) + PREEMPTED_WITHIN
+    return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
+
+
+def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
+    """A gang that runs on a broken node queues again as a whole, once the sign has lasted for the grace."""
+    broken, since = cluster_snapshot.broken, cluster_snapshot.broken_since
+    grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
+    if not broken or not grace:
+        yield from [PatchCluster(history=cluster_snapshot.noted)] if since else ()
+        return
+    name = min(broken)
+    what = f"it runs on the broken node {name} ({broken[name].text})"
+    if not since:
+        now = truncate_seconds(cluster_snapshot.now)
+        yield PatchCluster(history=replace(cluster_snapshot.noted, nodes_missing=now))
+        message = f"{what}; unless the sign goes, the gang queues again in {format_duration(grace)}"
+        yield EmitEvent(kind="Warning", reason="NodesMissing", message=message)
+    elif since + grace <= cluster_snapshot.now:
+        passed = [pod for pod in cluster_snapshot.pods if not is_gated(pod)]
+        # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
+        for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
+            yield DeleteRunning(pod=pod)
+        message = f"{what}. Behind the gate again: {many(len(passed), 'pod')}."
+        yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
+
+
+def _grace_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    """Until when the sign of a node may go before its gang queues again."""
+    if since := cluster_snapshot.broken_since:
+        grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
+        yield max(since + grace, cluster_snapshot.now)
+
+
+def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -> Iterator[Action]:
+    """A recall is a failed try: nodes were bought for nothing. Its pods take their history with them, so it
+    goes to their cluster until KubeRay has made new ones.
+    """
+    attempts = {
+        each.pod.metadata.annotations.get(ATTEMPT) for each in recalls if isinstance(each, DeleteUnbound)
+    }
+    if not attempts or cluster_snapshot.noted != RetryHistory():
+        return
+    passed = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
+    failure = next(each.message for each in recalls if isinstance(each, EmitEvent))
+    yield PatchCluster(
+        history=next_attempt(
+            max(map(parse_history, passed), key=lambda history: history.tries),
+            uid=cluster_snapshot.cluster.metadata.uid,
+            began=min(map(handed_over_at, passed)),
+            failure=failure,
+            now=cluster_snapshot.now,
+            policy=(cluster_snapshot.policy or GangPolicy()).retry,
+        )
+    )
+
+
+def hosts_of(pod: GatedPod) -> tuple[str, ...]:
+    """The nodes that it was let go to."""
+    rules = (rule for term in pod.spec.required_terms for rule in term.match_expressions)
+    return next((rule.values for rule in rules if rule.key == HOSTNAME and rule.operator == "In"), ())
