@@ -105,15 +105,20 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
 
 
+def terminal_columns() -> int | None:
+    """How wide the terminal of this process is; None where there is none."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
+
+
 def format_report(report: Report, *, has_details: bool = False, is_drawn: bool = False) -> str:
     """A report for the terminal of this process, and as Markdown where there is none."""
     # Most commands have no report.
     from muster.preview.markdown import format_comment
     from muster.preview.terminal import format_terminal
 
-    if not is_terminal():
+    columns = terminal_columns()
+    if columns is None:
         return format_comment(report, is_drawn=is_drawn)
-    columns = shutil.get_terminal_size().columns
     return format_terminal(report, columns=columns, has_colour=has_colour(), has_details=has_details)
 
 

@@ -23,7 +23,7 @@ from muster.cli.options import (
     kubeconfig_option,
     kubeconfig_path,
 )
-from muster.cli.output import STDOUT, note, put, put_json
+from muster.cli.output import STDOUT, note, put, put_json, terminal_columns
 from muster.columns import format_columns
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
@@ -84,7 +84,7 @@ def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
         f"source: {sanitize_line(header.source)}, {many(len(recording.jobs), 'job')}",
         *(f"Nothing was recorded from {_date(gap.start)} to {_date(gap.end)}." for gap in recording.gaps),
         "",
-        *format_columns(_HEADINGS, list(map(_row, teams)), right=_HEADINGS[1:]),
+        *format_columns(_HEADINGS, list(map(_row, teams)), right=_HEADINGS[1:], room=terminal_columns()),
     ]
     if header.left_out:
         lines += ["", "Not in the recording:", *(f"- {sanitize_line(each)}" for each in header.left_out)]

@@ -10,7 +10,7 @@ import yaml
 
 from muster.cli.command import command
 from muster.cli.options import MemberType, json_option
-from muster.cli.output import STDOUT, put, put_json
+from muster.cli.output import STDOUT, put, put_json, terminal_columns
 from muster.columns import format_columns
 from muster.config.schema import part_schema, stack_schema
 from muster.config.schema.keys import Key, find_keys, stack_keys
@@ -148,6 +148,7 @@ muster machines g2-standard-8 --json
 """
 _HEAD: Final = ("Machine", "Cloud", "GPUs", "GPU", "GPU memory", "CPU", "Memory", "An hour", "Capacity")
 _FIGURES: Final = ("GPUs", "GPU memory", "CPU", "Memory", "An hour")
+_MINOR: Final = ("Memory", "CPU", "GPU memory")
 _MACHINES_CODES = {ExitCode.UNUSABLE: "No machine and no GPU has this name."}
 
 
@@ -175,7 +176,8 @@ def machines(name: str | None, *, provider: Provider | None, with_cpu: bool, as_
         put_json({"machines": [_machine_record(each) for each in found]})
         return
     rows = [_row(each) for each in found]
-    put(STDOUT, "\n".join(format_columns(_HEAD, rows, right=_FIGURES)) + "\n" + _note())
+    table = format_columns(_HEAD, rows, right=_FIGURES, room=terminal_columns(), minor=_MINOR)
+    put(STDOUT, "\n".join(table) + "\n" + _note())
 
 
 def _is_meant(machine: Machine, name: str | None, *, with_cpu: bool) -> bool:
