@@ -21,7 +21,7 @@ from muster.cli.options import (
     kubeconfig_path,
     namespace_option,
 )
-from muster.cli.output import STDOUT, is_terminal, note, note_list, put, put_json
+from muster.cli.output import STDOUT, is_terminal, note, note_list, put, put_json, terminal_columns
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
@@ -153,13 +153,13 @@ def top(*, namespace: str, once: bool, kubeconfig: Path | None, context: str, as
     elif once or not is_terminal():
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
         found = _top(mirror, datetime.now(UTC))
-        lines = format_top(found, columns=columns if is_terminal() else None).splitlines()
+        lines = format_top(found, columns=terminal_columns()).splitlines()
         put(STDOUT, "".join(f"{fit(line, columns)}\n" for line in lines))
     else:
         mirror.follow()
         with pictures() as show:
             while True:
-                show(lambda now: format_top(_top(mirror, now), columns=shutil.get_terminal_size().columns))
+                show(lambda now: format_top(_top(mirror, now), columns=terminal_columns()))
                 mirror.wait()
 
 

@@ -36,7 +36,7 @@ from muster.controller.kai.actions import (
     PatchCluster,
     Ungate,
 )
-from muster.controller.kai.labels import STATUS, owners_at, owners_of
+from muster.controller.kai.labels import STATUS, owner_of, owners_of
 from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GangOwner, GatedPod, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.preemption import HOSTNAME
@@ -78,11 +78,11 @@ class Executor:
             case CreateTemplates():
                 await self._create_templates(cluster, action, pod_group_demands)
             case CreateSet():
-                await self._requests.create_set(owners_of(cluster).of(cluster), action)
+                await self._requests.create_set(owner_of(cluster), action)
             case HoldNode(node=node, held_as=held_as):
                 await self._taints.hold(node, held_as=held_as)
             case CreateRequest():
-                await self._requests.create_request(owners_of(cluster).of(cluster), action)
+                await self._requests.create_request(owner_of(cluster), action)
             case Delete():
                 await self._requests.delete(action)
             case PatchAnnotations():
@@ -95,7 +95,7 @@ class Executor:
                 with suppress(NotFound):
                     await self._client.delete(GATED_POD, pod.key, uid=pod.metadata.uid)
             case EmitEvent():
-                emit_event(self._events, owners_of(cluster).of(cluster), action)
+                emit_event(self._events, owner_of(cluster), action)
 
     async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
@@ -137,12 +137,12 @@ class Executor:
 
     async def _patch_cluster(self, cluster: GangOwner, history: RetryHistory) -> None:
         body = {"metadata": {"uid": cluster.metadata.uid, "annotations": dict(to_annotations(history))}}
-        owners, key = owners_at(cluster.key)
+        resource, meta = owners_of(cluster).resource, cluster.metadata
         try:
-            patched = await self._client.merge_patch(owners.resource, key, body)
+            patched = await self._client.merge_patch(resource, Key(meta.namespace, meta.name), body)
         except NotFound:
             return
-        self._requests.remember(owners.resource, patched)
+        self._requests.remember(resource, patched)
 
     async def _patch(self, pod: GatedPod, body: dict[str, Any]) -> None:
         try:
@@ -188,7 +188,7 @@ class Executor:
             if wanted.get(group_demand.demand.pod_set) == group_demand.demand:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
-        await self._requests.create_templates(owners_of(cluster).of(cluster), action, templates)
+        await self._requests.create_templates(owner_of(cluster), action, templates)
 
 
 def _tolerations(live: WholePod, action: Ungate) -> list[dict[str, Any]]:

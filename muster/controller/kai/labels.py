@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
-from muster.controller.gangs.owner import Owners
+from muster.controller.gangs.owner import Owner, Owners
 from muster.controller.kai.objects import (
     COUNTED_WORK,
     RAY_CLUSTER,
@@ -99,6 +99,10 @@ def preempts_since(pod: GatedPod) -> datetime | None:
 
 def owners_of(gang: GangOwner) -> Owners:
     return _OF_WORK[gang.kind.kind] if isinstance(gang, CountedWork) else CLUSTERS
+
+
+def owner_of(gang: GangOwner) -> Owner:
+    return owners_of(gang).of(gang)
 
 
 def owners_at(key: Key) -> tuple[Owners, Key]:

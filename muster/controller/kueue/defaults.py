@@ -375,9 +375,8 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
 
 def _gates(patch: _Patch, kind: str) -> None:
     """KubeRay names KAI and the queue in its pods by itself."""
-    for template in _all_templates(patch.body, kind):
-        if not template.waits:
-            continue
+    waiting = [each for each in _all_templates(patch.body, kind) if each.waits]
+    for template in waiting:
         _gate(patch, template)
         if _KINDS[kind].is_ray:
             continue
@@ -390,7 +389,7 @@ def _gates(patch: _Patch, kind: str) -> None:
         # KAI groups no work of Kubeflow's that leaves replicas to a default.
         if place.name in _KINDS[kind].pods[0].template.keys and place.group.get("replicas") is None:
             patch.put(1, *place.at[:-1], "replicas")
-    if kind == "job" and any(each.waits for each in _all_templates(patch.body, kind)):
+    if kind == "job" and waiting:
         _batch_minimum(patch)
 
 

@@ -244,10 +244,12 @@ def test_shared_gpus_are_asked_for_whole_and_what_the_quota_blocks_is_not_asked_
         assert notes[CONSUME_ANNOTATION] in requests
         assert notes[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert GKE_LEASE_LABEL in pod["spec"]["nodeSelector"]
-    stack.eventually("its Ray cluster has been told", lambda: ("a", "GangReady") in stack.events())
+    stack.eventually("its Ray cluster has an Event", lambda: ("a", "GangReady") in stack.events())
 
     stack.submit("b", workers=0)
-    stack.eventually("the second is told why it waits", lambda: "no room for 1 GPU (" in stack.told("b"))
+    stack.eventually(
+        "the status of the second says why it waits", lambda: "no room for 1 GPU (" in stack.told("b")
+    )
     assert {item["metadata"]["name"] for item in stack.requests()} == requests, "it asks for no node"
 
     stack.end("a")
@@ -275,11 +277,13 @@ def test_a_job_that_lacks_a_node_holds_none_and_starts_whole_after_two_managers(
     stack.submit("a", workers=0)
     stack.eventually("it has one of the three GPUs", lambda: stack.bound("a") == 1)
     stack.submit_job("b", pods=3)
-    stack.eventually("the Job is told why it waits", lambda: "no room for 3 GPUs (" in stack.told("b"))
+    stack.eventually(
+        "the status of the Job says why it waits", lambda: "no room for 3 GPUs (" in stack.told("b")
+    )
     assert len(stack.requests()) == 1, "it asks for no node"
     stack.end("a")
     stack.eventually("capacity is asked for", lambda: len(stack.requests()) == 1 and stack.nodes() > 0)
     stack.programs.kill("manager")
     stack.start_manager()
     stack.eventually("the next one finishes", lambda: stack.bound("b") == 3)
-    stack.eventually("the Job has been told", lambda: ("b", "GangReady") in stack.events())
+    stack.eventually("the Job has an Event", lambda: ("b", "GangReady") in stack.events())

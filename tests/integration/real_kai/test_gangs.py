@@ -39,7 +39,7 @@ def test_kai_starts_nothing_of_a_gang_before_its_nodes_stand_and_all_of_it_then(
     requests = set(names_of(gangs.requests()))
     workers = [pod for pod in gangs.pods("a") if pod["metadata"]["labels"]["ray.io/group"] == "workers"]
     assert {pod["metadata"]["annotations"][CONSUME_ANNOTATION] for pod in workers} == requests
-    gangs.eventually("the queue is told to hold them", lambda: gangs.held("training") == "3")
+    gangs.eventually("the status of the queue counts them", lambda: gangs.held("training") == "3")
     gangs.eventually("and so are those above it", lambda: gangs.held("platform") == "3")
 
 
@@ -48,7 +48,7 @@ def test_what_the_quota_blocks_is_not_asked_for_until_there_is_room(gangs: World
     gangs.eventually("the first gang runs", lambda: gangs.bound("first") == 4)
     asked = set(names_of(gangs.requests()))
     gangs.submit("second", queue="notebooks", gang=Gang(workers=2))
-    gangs.eventually("it is told why it waits", lambda: "no room for 2 GPUs" in gangs.told("second"))
+    gangs.eventually("its status says why it waits", lambda: "no room for 2 GPUs" in gangs.told("second"))
     gangs.stays(lambda: gangs.gated("second") == 3, "it stays behind its gate")
     assert set(names_of(gangs.requests())) == asked
     gangs.end("first")
@@ -111,7 +111,7 @@ def test_a_job_starts_whole_where_there_are_nodes_for_all_of_it(gangs: World) ->
     gangs.eventually("its controller has made its pods", lambda: len(gangs.pods("a")) == 4)
     gangs.eventually("capacity is asked for", lambda: gangs.requests_of("Job/a"))
     gangs.eventually("KAI starts all of it", lambda: gangs.bound("a") == 4)
-    gangs.eventually("the queue is told to hold them", lambda: gangs.held("training") == "4")
+    gangs.eventually("the status of the queue counts them", lambda: gangs.held("training") == "4")
     gangs.end_job("a")
     gangs.eventually("what was asked for goes with it", lambda: not gangs.requests())
     gangs.eventually("and the queue gets its room back", lambda: gangs.held("training") == "0")
@@ -122,7 +122,7 @@ def test_with_one_node_too_few_nothing_of_a_job_starts_and_no_quota_is_taken(
 ) -> None:
     gangs.offer(stock=3, classes=_classes(policy))
     gangs.submit_job("a", queue="training", pods=4)
-    gangs.eventually("it is told why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
+    gangs.eventually("its status says why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
     gangs.stays(lambda: gangs.gated("a") == 4 and gangs.bound("a") == 0, "it stays behind its gate")
     assert gangs.held("training") == "0"
     assert len(gangs.items("/api/v1/nodes")) == 1, "none but that of CPUs"
@@ -134,7 +134,7 @@ def test_a_job_set_of_two_shapes_starts_whole_or_not_at_all(gangs: World, policy
     gangs.offer(stock=3, classes=_classes(policy))
     gangs.submit_job_set("a", queue="training", shapes={"driver": (1, 1, 0), "workers": (2, 2, 1)})
     gangs.eventually("its Jobs have their pods", lambda: len(gangs.pods("a")) == 5)
-    gangs.eventually("it is told why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
+    gangs.eventually("its status says why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
     gangs.stays(lambda: gangs.gated("a") == 5, "its driver, too, stays behind the gate")
     gangs.offer(stock=4, classes=_classes(policy))
     gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 5)
