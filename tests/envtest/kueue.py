@@ -123,9 +123,14 @@ _AUTHORITY: Final = "kueue-ca"
 _BOOT_SECONDS: Final = 120.0
 
 
-def define(plane: ControlPlane, programs: Programs) -> None:
+def definitions(programs: Programs) -> list[dict[str, Any]]:
     """The kinds that Kueue reads and the one that it asks an autoscaler with."""
-    plane.define([*map(_convertible, programs.kinds(CRDS)), *programs.kinds(PROVISIONING_CRD)])
+    return [*map(_convertible, programs.kinds(CRDS)), *programs.kinds(PROVISIONING_CRD)]
+
+
+def define(plane: ControlPlane, programs: Programs) -> None:
+    """Its kinds, on a plane that runs."""
+    plane.define(definitions(programs))
 
 
 def _convertible(kind: dict[str, Any]) -> dict[str, Any]:

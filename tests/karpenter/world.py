@@ -20,7 +20,7 @@ from muster.render import kueue
 from tests import built, envtest
 from tests.envtest import ControlPlane
 from tests.envtest.controllers import boot, define, stock
-from tests.envtest.kueue import define as define_kueue
+from tests.envtest.kueue import definitions
 from tests.envtest.process import Process
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.objects import apply
@@ -233,9 +233,12 @@ def world(folder: Path, *, audit: Sequence[str] = ()) -> Iterator[World]:
         ", ".join(envtest.missing(*_NEEDED)), build="make test-karpenter"
     )
     flags = (STRICT_OWNERS, *(audit or audited(folder, Scheduler.KUEUE)))
-    with envtest.control_plane(folder, programs, flags=flags) as plane, ExitStack() as held:
-        define_kueue(plane, programs)
-        plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
+    kinds = [
+        *definitions(programs),
+        *(gangpolicy.crd(), queuetree.crd()),
+        *programs.kinds(_KUBERAY, below="crd/bases"),
+    ]
+    with envtest.control_plane(folder, programs, kinds=kinds, flags=flags) as plane, ExitStack() as held:
         define(plane, programs)
         for item in (*(each for each in registered(stack) if each["kind"] in _OURS), *limits(stack)):
             apply(plane, item)

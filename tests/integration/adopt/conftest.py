@@ -9,7 +9,7 @@ from muster.config import load
 from muster.render import kueue
 from tests import built, envtest
 from tests.clouds.engine import ROOT
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.adopt.world import World
 
 _CHART = "kueue-chart"
@@ -47,8 +47,8 @@ def configuration() -> dict[str, Any]:
 @pytest.fixture(scope="package")
 def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     programs = built.programs(*NEEDED)
-    with envtest.control_plane(tmp_path_factory.mktemp("adopt"), programs) as plane:
-        define(plane, programs)
+    folder = tmp_path_factory.mktemp("adopt")
+    with envtest.control_plane(folder, programs, kinds=definitions(programs)) as plane:
         chart = programs.assets[_CHART]
         with envtest.kueue(plane, programs, config=configuration(), chart=chart, converts=True):
             # As far as anyone can see, its chart installed it.

@@ -11,7 +11,7 @@ import pytest
 
 from tests import built, envtest
 from tests.envtest import ControlPlane, Programs
-from tests.envtest.kueue import define
+from tests.envtest.kueue import define, definitions
 from tests.integration.adopt.conftest import NEEDED, configuration
 from tests.integration.adopt.shapes import PRIORITIES
 from tests.integration.adopt.world import JOBS, KUEUE, World, submit
@@ -25,8 +25,7 @@ _WORKLOADS: Final = f"{KUEUE}/namespaces/default/workloads"
 def own_world(tmp_path: Path) -> Iterator[tuple[World, Programs]]:
     """A control plane for one test: nothing of it is left as it was."""
     programs = built.programs(*NEEDED)
-    with envtest.control_plane(tmp_path, programs) as plane:
-        define(plane, programs)
+    with envtest.control_plane(tmp_path, programs, kinds=definitions(programs)) as plane:
         yield World(plane), programs
 
 

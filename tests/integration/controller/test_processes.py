@@ -40,7 +40,7 @@ from muster.model.stack import Scheduler
 from muster.render.kueue.cluster import admission_check
 from tests import built, envtest
 from tests.envtest import ControlPlane
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.envtest.process import PROVISIONING_CRD, free_port
 from tests.integration.accounts import account_kubeconfig, limits, registered
 from tests.integration.kueue_api.objects import apply
@@ -145,9 +145,8 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     programs = built.programs(("etcd", "kube-apiserver"), ("kueue-crds", "provisioningrequest-crd"))
     folder = tmp_path_factory.mktemp("processes")
-    with envtest.control_plane(folder, programs, flags=audited(folder, *Scheduler)) as plane:
-        define(plane, programs)
-        plane.define([crd(), queuetree.crd()])
+    kinds = [*definitions(programs), crd(), queuetree.crd()]
+    with envtest.control_plane(folder, programs, kinds=kinds, flags=audited(folder, *Scheduler)) as plane:
         (asking,) = programs.kinds(PROVISIONING_CRD)
         found = Cluster(plane, registered(load(LOCAL)), folder, asking)
         for item in (*found.made, *limits(load(LOCAL))):

@@ -12,7 +12,7 @@ from muster.render import kueue
 from tests import built, envtest
 from tests.clouds.engine import ROOT, Run, Workspace, workspace
 from tests.envtest import ControlPlane
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.kai.definitions import ours
 
 _CHART: Final = "kueue-chart"
@@ -67,9 +67,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Cluster]:
     file = folder / "stack.yaml"
     file.write_text(_STACK)
     (folder / "plane").mkdir()
-    with envtest.control_plane(folder / "plane", programs) as plane:
-        define(plane, programs)
-        plane.define(list(ours().values()))
+    kinds = [*definitions(programs), *ours().values()]
+    with envtest.control_plane(folder / "plane", programs, kinds=kinds) as plane:
         config = kueue.manager_config(load(file))
         with (
             envtest.controllers(plane, programs, ("resourcequota-controller",)),

@@ -97,8 +97,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     programs = built.programs(("etcd", "kube-apiserver", "kube-scheduler"), (PROVISIONING_CRD,))
     folder = tmp_path_factory.mktemp("kai-placeholders")
     flags = (STRICT_OWNERS, _DEVICE_TAINTS, *audited(folder, Scheduler.KAI))
-    with envtest.control_plane(folder, programs, flags=flags) as made:
-        made.define([*programs.kinds(PROVISIONING_CRD), *ours().values(), crd(), RAY_CLUSTERS])
+    kinds = [*programs.kinds(PROVISIONING_CRD), *ours().values(), crd(), RAY_CLUSTERS]
+    with envtest.control_plane(folder, programs, kinds=kinds, flags=flags) as made:
         for item in registered(_STACK):
             if item["kind"] in {*RIGHTS, "PriorityClass"}:
                 apply(made, item)

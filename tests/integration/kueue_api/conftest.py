@@ -16,7 +16,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from tests import built, envtest
 from tests.envtest import ControlPlane, Programs
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.cloud import RIVALS, Cloud
 from tests.integration.kueue_api.objects import apply
@@ -43,10 +43,12 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
     programs = built.programs(*_NEEDED)
     (full, _) = everything()
     config, chart = kueue.manager_config(full), programs.assets[_CHART]
-    with envtest.control_plane(tmp_path_factory.mktemp("kueue-api"), programs) as plane:
-        define(plane, programs)
-        with envtest.kueue(plane, programs, config=config, chart=chart):
-            yield plane
+    folder = tmp_path_factory.mktemp("kueue-api")
+    with (
+        envtest.control_plane(folder, programs, kinds=definitions(programs)) as plane,
+        envtest.kueue(plane, programs, config=config, chart=chart),
+    ):
+        yield plane
 
 
 @contextmanager
@@ -89,10 +91,14 @@ def bare_of(
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
-    with envtest.control_plane(folder, programs, flags=flags, needs_accounts=needs_accounts) as plane:
-        define(plane, programs)
-        plane.define([gangpolicy.crd(), queuetree.crd(), crds.compute_domains()])
-        plane.define(programs.kinds(_KUBERAY, below="crd/bases"))
+    kinds = [
+        *definitions(programs),
+        *(gangpolicy.crd(), queuetree.crd(), crds.compute_domains()),
+        *programs.kinds(_KUBERAY, below="crd/bases"),
+    ]
+    with envtest.control_plane(
+        folder, programs, kinds=kinds, flags=flags, needs_accounts=needs_accounts
+    ) as plane:
         stack = rights or _with_every_right(load(STACK))
         for item in (*(each for each in registered(stack) if each["kind"] in RIGHTS), *limits(stack)):
             apply(plane, item)

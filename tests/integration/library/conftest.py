@@ -11,7 +11,7 @@ from muster.config import load
 from muster.render import kueue
 from tests import built, envtest
 from tests.clouds.engine import ROOT, Workspace, workspace
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.library.world import EXAMPLES, Cluster, Engine
 
 _CHART: Final = "kueue-chart"
@@ -27,8 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     programs = built.programs(*_NEEDED)
     built.tools()
     folder = tmp_path_factory.mktemp("library")
-    with envtest.control_plane(folder, programs) as plane:
-        define(plane, programs)
+    with envtest.control_plane(folder, programs, kinds=definitions(programs)) as plane:
         config = kueue.manager_config(load(EXAMPLES / "queues-alone" / "teams.yaml"))
         with (
             envtest.controllers(

@@ -9,7 +9,7 @@ import pytest
 
 from tests import built, envtest
 from tests.clouds.engine import ROOT, Run, Workspace, workspace
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.library.world import EXAMPLES, KUEUE, Cluster
 
 _NEEDED: Final = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -65,8 +65,7 @@ def test_the_queues_of_a_cluster_that_is_gone_are_made_in_the_new_one(
     kubeconfig = tmp_path / "kubeconfig"
     programs = built.programs(_NEEDED, ("kueue-crds", "provisioningrequest-crd"))
     (tmp_path / "gone").mkdir()
-    with envtest.control_plane(tmp_path / "gone", programs) as gone:
-        define(gone, programs)
+    with envtest.control_plane(tmp_path / "gone", programs, kinds=definitions(programs)) as gone:
         kubeconfig.write_text(gone.kubeconfig().read_text())
         with envtest.controllers(gone, programs, ("resourcequota-controller",)):
             made.up()

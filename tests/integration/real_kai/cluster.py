@@ -135,8 +135,7 @@ def running_cluster(folder: Path, *, has_player: bool = True) -> Iterator[Cluste
     wanted = (*_PROGRAMS, PROGRAM) if has_player else _PROGRAMS
     programs = built.programs(wanted, (KAI_CRDS, "kwok-stages"))
     with ExitStack() as stack:
-        plane = stack.enter_context(envtest.control_plane(folder, programs))
-        plane.define([*programs.kinds(KAI_CRDS)])
+        plane = stack.enter_context(envtest.control_plane(folder, programs, kinds=programs.kinds(KAI_CRDS)))
         for each in priority_classes():
             plane.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", each)
         stack.enter_context(envtest.kwok(plane, programs))

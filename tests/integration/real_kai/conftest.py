@@ -53,10 +53,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPla
 @contextmanager
 def kai_plane(folder: Path) -> Iterator[tuple[ControlPlane, Running]]:
     found = built.programs(WANTED, ASSETS)
-    with envtest.control_plane(folder, found) as server:
-        kuberay = crds.kuberay(found.assets["kuberay-config"] / "default")
-        sets = found.kinds(JOBSET_CRD, below="crd/bases")
-        server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, *sets, crd()])
+    kinds = [
+        *found.kinds(KAI_CRDS),
+        *found.kinds(PROVISIONING_CRD),
+        *crds.kuberay(found.assets["kuberay-config"] / "default"),
+        *found.kinds(JOBSET_CRD, below="crd/bases"),
+        crd(),
+    ]
+    with envtest.control_plane(folder, found, kinds=kinds) as server:
         server.apply(_namespace(cloud.NAMESPACE), f"/api/v1/namespaces/{cloud.NAMESPACE}")
         with programs.running(server, found) as running:
             yield server, running

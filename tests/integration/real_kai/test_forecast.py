@@ -134,8 +134,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     now = datetime.now(UTC)
     taint = Taint(names.GPU_TAINT_KEY, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT)
     room = {"cpu": 8000, "memory": 2**34, "pods": 58, names.GPU_RESOURCE: 1}
-    with envtest.control_plane(tmp_path_factory.mktemp("kai-forecast"), found) as plane:
-        plane.define([*found.kinds(KAI_CRDS)])
+    folder = tmp_path_factory.mktemp("kai-forecast")
+    with envtest.control_plane(folder, found, kinds=found.kinds(KAI_CRDS)) as plane:
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vision"}}
         plane.call("POST", "/api/v1/namespaces", space)
         for index in range(8):

@@ -25,7 +25,7 @@ from muster.replay import stored
 from muster.replay.player import PROGRAM, Playback, play
 from tests import built, envtest
 from tests.envtest import ControlPlane
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.replay.worlds import RandomWorld, flavors, random_world
 from tests.integration.whatif import job_simulator, simulate
 from tests.integration.whatif.simulate import expected_usage, path_of, wait_for_usage_sync
@@ -181,8 +181,8 @@ def cluster(steps: Sequence[Steps], tmp_path_factory: pytest.TempPathFactory) ->
     }
     objects = [*job_simulator.probe_objects(), *flavors()]
     objects += [each for step in steps for each in step.world.objects]
-    with envtest.control_plane(tmp_path_factory.mktemp("replay"), programs) as plane:
-        define(plane, programs)
+    folder = tmp_path_factory.mktemp("replay")
+    with envtest.control_plane(folder, programs, kinds=definitions(programs)) as plane:
         for each in objects:
             plane.call("POST", path_of(each), each)
         with envtest.kueue(plane, programs, config=config):

@@ -105,10 +105,8 @@ def described() -> Stack:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """On a server of its own: the policies would be in the way of others' tests."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    kuberay = built.kuberay()
-    with envtest.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define([*kinds, *crds.gateways(), crds.compute_domains()])
+    kinds = [*crds.kinds(programs), *crds.gateways(), crds.compute_domains()]
+    with envtest.control_plane(tmp_path_factory.mktemp("tenancy"), programs, kinds=kinds) as server:
         yield world_of(server, described())
 
 
@@ -116,10 +114,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The same stack with every kind of work, on a server of its own."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    kuberay = built.kuberay()
-    with envtest.control_plane(tmp_path_factory.mktemp("served"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define([*kinds, *crds.gateways(), crds.compute_domains(), *crds.groups_of_pods()])
+    kinds = [*crds.kinds(programs), *crds.gateways(), crds.compute_domains(), *crds.groups_of_pods()]
+    with envtest.control_plane(tmp_path_factory.mktemp("served"), programs, kinds=kinds) as server:
         yield world_of(server, replace(described(), work=tuple(Work)))
 
 
@@ -127,10 +123,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The same stack with KAI, on a server of its own: Kueue's policies are on the other one."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    kuberay = built.kuberay()
-    with envtest.control_plane(tmp_path_factory.mktemp("kai"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define(kinds)
+    with envtest.control_plane(
+        tmp_path_factory.mktemp("kai"), programs, kinds=crds.kinds(programs)
+    ) as server:
         yield world_of(server, replace(described(), scheduler=Scheduler.KAI))
 
 

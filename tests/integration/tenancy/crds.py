@@ -8,8 +8,15 @@ from typing import Any
 import yaml
 
 from muster.model.work import BROUGHT
+from tests import built
+from tests.envtest.process import CRDS, PROVISIONING_CRD, Programs
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def kinds(programs: Programs) -> list[dict[str, Any]]:
+    """What Kueue, KubeRay and autoscalers define, as their authors wrote it."""
+    return [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *kuberay(built.kuberay())]
 
 
 def kuberay(kustomization: Path) -> list[dict[str, Any]]:

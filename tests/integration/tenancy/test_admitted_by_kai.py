@@ -51,9 +51,13 @@ def admission(stack: Stack) -> Admission:
 def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     programs = built.programs(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
     folder = tmp_path_factory.mktemp("admitted-by-kai")
-    with envtest.control_plane(folder, programs) as server:
-        kinds = [*programs.kinds(PROVISIONING_CRD), *crds.kuberay(built.kuberay())]
-        server.define([*kinds, *definitions.ours().values(), gangpolicy.crd(), queuetree.crd()])
+    kinds = [
+        *programs.kinds(PROVISIONING_CRD),
+        *crds.kuberay(built.kuberay()),
+        *definitions.ours().values(),
+        *(gangpolicy.crd(), queuetree.crd()),
+    ]
+    with envtest.control_plane(folder, programs, kinds=kinds) as server:
         apply(server, json.loads(json.dumps([gang.policy(stack, placeholder_image="none"), tree(stack)])))
         found = world_of(server, stack)
         nobody = Process("kueue", [], log=folder / "kueue.log")

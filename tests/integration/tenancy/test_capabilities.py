@@ -38,9 +38,8 @@ def lent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         stack.tenancy, pod_security=request.param, capabilities=(Capability.IPC_LOCK, Capability.SYS_PTRACE)
     )
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    with envtest.control_plane(tmp_path_factory.mktemp("lent"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(built.kuberay())]
-        server.define([*kinds, *crds.gateways()])
+    kinds = [*crds.kinds(programs), *crds.gateways()]
+    with envtest.control_plane(tmp_path_factory.mktemp("lent"), programs, kinds=kinds) as server:
         world = world_of(server, replace(stack, tenancy=tenancy))
         metadata = {"name": PLAIN, "labels": {"pod-security.kubernetes.io/enforce": str(request.param)}}
         apply(server, [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])

@@ -29,7 +29,7 @@ from muster.render.manifest import Manifest
 from muster.replay import stored
 from tests import envtest
 from tests.envtest import ControlPlane, Programs
-from tests.envtest.kueue import define
+from tests.envtest.kueue import definitions
 from tests.integration.whatif import job_simulator
 from tests.integration.whatif.job_simulator import JobSimulator, has_reason
 
@@ -245,9 +245,8 @@ def simulate(stack: Stack, scenario: Scenario, programs: Programs, *, max_second
     objects, config = [*queue_objects(stack), *job_simulator.probe_objects()], deciding_config(stack)
     with (
         tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder,
-        envtest.control_plane(Path(folder), programs) as plane,
+        envtest.control_plane(Path(folder), programs, kinds=definitions(programs)) as plane,
     ):
-        define(plane, programs)
         asyncio.run(_load(plane, objects, scenario.holding))
         grant(plane, usage_counts="admissionFairSharing" in config)
         with envtest.kueue(plane, programs, config=config, user=USER):

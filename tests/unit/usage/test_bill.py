@@ -135,7 +135,7 @@ def test_a_gang_that_was_stopped_as_idle_has_idle_hours_and_has_given_hours_back
     bill = _bill(_recording(stopped))
     (line,) = (line for line in bill.lines if line.name == "ranking")
     assert line.hours == pytest.approx({Cause.GUARANTEED: 4 * 8, Cause.IDLE: 4 * 8, Cause.GATED: 8})
-    text = format_bill(bill, has_bars=False, has_colour=False)
+    text = format_bill(bill, room=None, has_colour=False)
     window = bill.books.window
     hours = 8 * (window.end - START - 10 * HOUR) / HOUR
     assert f"Stopped as idle, gangs of ranking gave back {hours:,.1f} GPU-hours." in text
@@ -264,8 +264,19 @@ def test_a_name_is_no_formula_no_markup_and_no_terminal_sequence(name: str) -> N
         assert not page.tags & {"img", "a"}
         assert page.handlers == []
         assert document.count("<script") == 1
-        shown = format_bill(bill, has_bars=True, has_colour=False)
+        shown = format_bill(bill, room=120, has_colour=False)
         assert not set(shown) & {"\x1b", "\x9b", "\x07", "\r", "\t", "\u202e", "\u200b", "\u2028"}
+
+
+@pytest.mark.parametrize("room", [80, 120, 200])
+def test_a_terminal_gets_bars_and_as_many_figures_as_fit(room: int) -> None:
+    bill = _bill()
+    shown = format_bill(bill, room=room, has_colour=False)
+    table = shown[: shown.index("\n\n", shown.index("\n\n") + 2)]
+    assert max(map(len, table.splitlines())) <= room
+    assert "█" in table
+    for cause, hours in bill.total.hours.items():
+        assert f" {cause.heading} {hours:,.1f}" in shown
 
 
 def test_the_page_opens_from_a_file_and_asks_no_other_host() -> None:

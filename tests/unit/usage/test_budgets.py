@@ -178,7 +178,7 @@ def test_a_budget_is_spent_at_its_last_hour_and_warned_of_at_its_share() -> None
 def test_the_bill_of_a_month_says_how_much_of_its_budget_a_team_has_used() -> None:
     stack = replace(load(STACK), budgets=Budgets(teams={"ranking": 144}))
     bill = to_bill(read_books(RECORDING, stack, BUILT_IN, month=None), By.TEAM)
-    text = format_bill(bill, has_bars=False, has_colour=False)
+    text = format_bill(bill, room=None, has_colour=False)
     assert "ranking used 72.0 of its 144 GPU-hours in 2026-11 (50%)." in text
 
 
