@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from muster.columns import format_columns
+from muster.columns import GAP, fit_columns, lay_out
 from muster.printable import sanitize_line
 from muster.usage.inputs import Books, Rate, format_day, format_month, month_of, next_month
 from muster.usage.ledger import DAY, Cause, Entry, book
@@ -174,19 +175,43 @@ _PAINT: Final[Mapping[Cause, tuple[str, str]]] = {
 }
 
 
-def format_bill(bill: Bill, *, has_bars: bool, has_colour: bool) -> str:
-    """A table with one line for each name, and the sentences below it."""
+def format_bill(bill: Bill, *, room: int | None, has_colour: bool) -> str:
+    """A table with one line for each name, and the sentences below it.
+
+    `room`: the columns of a terminal, which gets bars, and the figures of causes as far as they fit, those
+    with the most hours first. None for whatever is no terminal: all figures and no bars.
+    """
     causes = [cause for cause in Cause if cause in bill.total.hours]
     rows = [format_row(line, bill.by, causes) for line in (*bill.lines, bill.total)]
     head = (bill.by.value, "GPU-hours", "cost", *(cause.heading for cause in causes))
-    bars = [_bar(line, has_colour=has_colour) if has_bars else "" for line in (*bill.lines, bill.total)]
+    minor = [cause.heading for cause in sorted(causes, key=lambda cause: bill.total.hours[cause])]
+    free = sys.maxsize if room is None else max(room - _BAR - len(GAP), 0)
+    widths = fit_columns(head, rows, head[1:], room=free, minor=minor) or fit_columns(
+        head[:3], [row[:3] for row in rows], head[1:], room=sys.maxsize
+    )
     lines = [f"{format_day(bill.books.window.start)} to {format_day(bill.books.window.end)}", ""]
-    table = format_columns(head, rows, right=head[1:])
-    lines += [f"{line}  {bar}".rstrip() for line, bar in zip(table, ("", *bars), strict=True)]
-    if has_bars:
-        legend = (f"{_painted(cause, 1, has_colour=has_colour)} {cause.heading}" for cause in causes)
-        lines += ["", "  ".join(legend)]
-    return "\n".join([*lines, "", *sentences(bill)]).rstrip() + "\n"
+    lines += lay_out(head, head, widths, head[1:])
+    for line, row in zip((*bill.lines, bill.total), rows, strict=True):
+        first, *others = lay_out(head, row, widths, head[1:])
+        bar = "" if room is None else _bar(line, has_colour=has_colour)
+        lines += [f"{first}{GAP}{bar}", *others]
+    if room is not None:
+        lines += ["", *_legend(bill, causes, room=room, has_colour=has_colour)]
+    return "\n".join(line.rstrip() for line in [*lines, "", *sentences(bill)]).rstrip() + "\n"
+
+
+def _legend(bill: Bill, causes: Sequence[Cause], *, room: int, has_colour: bool) -> Iterator[str]:
+    """What the signs of the bars are, with the hours of all lines."""
+    line, length = "", 0
+    for cause in causes:
+        words = f" {cause.heading} {bill.total.hours[cause]:,.1f}"
+        width = 1 + len(words)
+        if line and length + len(GAP) + width > room:
+            yield line
+            line, length = "", 0
+        sign = _painted(cause, 1, has_colour=has_colour)
+        line, length = (f"{line}{GAP}{sign}{words}", length + len(GAP) + width) if line else (sign + words, width)
+    yield line
 
 
 def format_row(line: Line, by: By, causes: Sequence[Cause], *, none: str = "-") -> tuple[str, ...]:

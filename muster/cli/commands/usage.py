@@ -6,7 +6,7 @@ import click
 
 from muster.cli.command import command
 from muster.cli.options import FILE, existing_stack, json_option, stack_argument
-from muster.cli.output import STDOUT, has_colour, is_terminal, note, put, put_json
+from muster.cli.output import STDOUT, has_colour, note, put, put_json, terminal_columns
 from muster.errors import MusterError
 
 _EXAMPLES = """
@@ -83,8 +83,8 @@ def cli(
     if as_json:
         put_json(to_json(bill))
     elif STDOUT not in (csv_file, html_file):
-        has_bars = is_terminal()
-        put(STDOUT, format_bill(bill, has_bars=has_bars, has_colour=has_bars and has_colour()))
+        room = terminal_columns()
+        put(STDOUT, format_bill(bill, room=room, has_colour=room is not None and has_colour()))
 
 
 def _month(text: str | None) -> tuple[float, float] | None:
