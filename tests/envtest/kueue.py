@@ -125,22 +125,12 @@ _BOOT_SECONDS: Final = 120.0
 
 def definitions(programs: Programs) -> list[dict[str, Any]]:
     """The kinds that Kueue reads and the one that it asks an autoscaler with."""
-    return [*map(_convertible, programs.kinds(CRDS)), *programs.kinds(PROVISIONING_CRD)]
+    return [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD)]
 
 
 def define(plane: ControlPlane, programs: Programs) -> None:
     """Its kinds, on a plane that runs."""
     plane.define(definitions(programs))
-
-
-def _convertible(kind: dict[str, Any]) -> dict[str, Any]:
-    """Kueue does not start before it could put its certificate there. Nothing calls it: all is stored as
-    written.
-    """
-    if kind["metadata"]["name"] not in CONVERTED:
-        return kind
-    webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
-    return {**kind, "spec": {**kind["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
 
 
 @contextmanager
@@ -151,24 +141,20 @@ def kueue(
     config: Mapping[str, Any],
     chart: Path | None = None,
     user: str | None = None,
-    converts: bool = False,
 ) -> Iterator[Process]:
     """Kueue with this Configuration (`config.kueue.x-k8s.io/v1beta2`), serving, until the block ends.
 
     Addresses, certificates and leader election are set here, whatever `config` has. With `chart`, the
     folder of Kueue's chart, the webhooks that are in it judge what is written. With `user`, it has that
-    user's rights instead of the administrator's. With `converts`, it is asked for the other version of what
-    is stored in one.
+    user's rights instead of the administrator's. It is asked for the other version of what is stored in one.
     """
     folder = plane.folder / "kueue"
     certificates = folder / "certificates"
     certificates.mkdir(parents=True, exist_ok=True)
-    _prepare(plane, certificates)
     health, port = free_port(), free_port()
+    _prepare(plane, certificates, url=f"https://127.0.0.1:{port}/convert")
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(_here(config, certificates, health=health, port=port)))
-    if converts:
-        _let_convert(plane, certificates, url=f"https://127.0.0.1:{port}/convert")
     argv = [programs.program("kueue"), f"--config={file}", f"--kubeconfig={_identity(plane, user)}"]
     process = Process("kueue", argv, log=folder / "kueue.log")
     process.start()
@@ -183,21 +169,6 @@ def kueue(
 
 def _identity(plane: ControlPlane, user: str | None) -> Path:
     return plane.kubeconfig(name=user, acting_as=user) if user else plane.kubeconfig()
-
-
-def _let_convert(plane: ControlPlane, certificates: Path, *, url: str) -> None:
-    """The API server asks this one, which finds what it serves with in its Secret, as at a second start, and
-    puts the authority of that into its kinds.
-    """
-    data = {
-        name: base64.b64encode((certificates / name).read_bytes()).decode()
-        for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
-    }
-    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{_SECRET}"
-    plane.call("PATCH", path, {"data": data}, content_type=_MERGE)
-    body = {"spec": {"conversion": {"webhook": {"clientConfig": {"url": url}}}}}
-    for name in CONVERTED:
-        plane.call("PATCH", f"{_DEFINITIONS}/{name}", body, content_type=_MERGE)
 
 
 def _install_webhooks(
@@ -223,9 +194,10 @@ def _here(config: Mapping[str, Any], certificates: Path, *, health: int, port: i
     }
 
 
-def _prepare(plane: ControlPlane, certificates: Path) -> None:
-    """What a chart and a kubelet would have put there: an empty Secret for Kueue to fill, and files to serve
-    with.
+def _prepare(plane: ControlPlane, certificates: Path, *, url: str) -> None:
+    """As at a second start: Kueue finds what it serves with in its Secret and in files, and its kinds trust
+    it. The API server keeps each version of them in a cache, and where nobody converts, it reads all of them
+    anew every second.
     """
     host = f"kueue-webhook-service.{NAMESPACE}.svc"
     # What Kueue's cert-controller 0.16 takes for its own: an authority of its name, with a key in PKCS #1.
@@ -233,8 +205,18 @@ def _prepare(plane: ControlPlane, certificates: Path) -> None:
     ours.issue(certificates / "tls", host, hosts=(host, "127.0.0.1"))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     plane.apply(namespace, f"/api/v1/namespaces/{NAMESPACE}")
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": NAMESPACE}}
+    data = {
+        name: base64.b64encode((certificates / name).read_bytes()).decode()
+        for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
+    }
+    meta = {"name": _SECRET, "namespace": NAMESPACE}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
     plane.apply(secret, f"/api/v1/namespaces/{NAMESPACE}/secrets/{_SECRET}")
+    client = {"url": url, "caBundle": data["ca.crt"]}
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    body = {"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}}
+    for name in CONVERTED:
+        plane.call("PATCH", f"{_DEFINITIONS}/{name}", body, content_type=_MERGE)
 
 
 def _is_ready(port: int) -> bool:

@@ -50,7 +50,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("adopt")
     with envtest.control_plane(folder, programs, kinds=definitions(programs)) as plane:
         chart = programs.assets[_CHART]
-        with envtest.kueue(plane, programs, config=configuration(), chart=chart, converts=True):
+        with envtest.kueue(plane, programs, config=configuration(), chart=chart):
             # As far as anyone can see, its chart installed it.
             plane.call("POST", "/apis/apps/v1/namespaces/kueue-system/deployments", _PROGRAM)
             yield World(plane)

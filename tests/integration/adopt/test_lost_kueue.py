@@ -49,7 +49,7 @@ def test_a_job_is_queued_anew_when_the_kinds_of_kueue_come_back(own_world: tuple
 
 
 def _kueue(plane: ControlPlane, programs: Programs) -> AbstractContextManager[Any]:
-    return envtest.kueue(plane, programs, config=configuration(), converts=True)
+    return envtest.kueue(plane, programs, config=configuration())
 
 
 def _job(world: World) -> dict[str, Any]:

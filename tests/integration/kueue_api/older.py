@@ -32,7 +32,7 @@ class Older:
     def define(self, plane: ControlPlane) -> None:
         """Its own kinds over those that are there, stored as they were at first."""
         if self.has_kinds:
-            plane.define([_stored_as(_FIRST_STORED, _unconverted(each)) for each in self._kinds()])
+            plane.define([_stored_as(_FIRST_STORED, each) for each in self._kinds()])
 
     def store_anew(self, plane: ControlPlane) -> None:
         """As its own kinds have it: what stands is still stored as it was, what is written is not."""
@@ -80,12 +80,6 @@ def migrate(plane: ControlPlane) -> None:
         body = {"status": {"storedVersions": [version]}}
         path = f"{_DEFINITIONS}/{name}/status"
         plane.call("PATCH", path, body, content_type="application/merge-patch+json")
-
-
-def _unconverted(kind: dict[str, Any]) -> dict[str, Any]:
-    """Who converts is said by whoever starts the program."""
-    webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
-    return {**kind, "spec": {**kind["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
 
 
 def _stored_as(version: str, kind: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,6 @@ def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: 
             before.programs,
             config={**config, "featureGates": gates},
             chart=before.chart,
-            converts=before.has_kinds,
         ) as old:
             world = World(plane, stack, old, programs)
             world.begin()
@@ -56,7 +55,7 @@ def test_kueue_is_replaced_under_load_and_taken_away_after_its_queues(tmp_path: 
                 # Its webhook refuses every write to a Workload meanwhile: what is answered is told later. And
                 # while one is stored in another version, nobody reads any.
                 world.provision(request)
-                with envtest.kueue(plane, programs, config=config, chart=chart, converts=before.has_kinds):
+                with envtest.kueue(plane, programs, config=config, chart=chart):
                     _goes_on(world)
                     assert bought == {name: _uids(world, name) for name in bought}
                     _leave_the_old_version(world, before)

@@ -12,6 +12,7 @@ import ssl
 import urllib.error
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from tests.envtest import ControlPlane
@@ -20,6 +21,7 @@ from tests.waiting import eventually
 Object = dict[str, Any]
 
 _TIMEOUT = 60.0
+_TRIES = 3
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
 _REFUSAL = re.compile(
@@ -103,7 +105,11 @@ class Caller:
     ) -> Answer:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type, **self.headers}
         data = None if body is None else json.dumps(body).encode()
-        code, text, warnings = _exchange(self.server, method, path, data, headers)
+        # What a slow server gives up is asked again.
+        for _ in range(_TRIES):
+            code, text, warnings = _exchange(self.server, method, path, data, headers)
+            if code != HTTPStatus.GATEWAY_TIMEOUT:
+                break
         return Answer(code, _status(text or b"{}"), warnings)
 
 
