@@ -96,7 +96,7 @@ def _python(root: Path, *module: str, made_at: int) -> None:
 
 def archive_of(images: Sequence[Image], *, made_at: int) -> bytes:
     """The images of all platforms as one oci-archive, which skopeo and podman read.
-    https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+    Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md, read 2026-11-24
     """
     index = index_of(images)
     blobs = {digest_of(content): content for content in (index, *(image.manifest for image in images))}
