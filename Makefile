@@ -179,7 +179,7 @@ docs: $(DOCS_STAMP) ## Build the documentation's site into build/site, without a
 .PHONY: reference
 reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in Pulumi.yaml from their declarations
 	@$(VENV)/bin/python -m release.reference docs/reference
-	@$(VENV)/bin/python -m muster.scaffold.checkout
+	@$(VENV)/bin/python -m release.checkout
 
 .PHONY: pictures
 pictures: $(STAMP) ## Write docs/pictures from what they show: the state machine, import contracts, queues, a recorded run, the report's page

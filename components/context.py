@@ -21,10 +21,7 @@ from muster.components.component import Component
 from muster.components.gang_pods import Sizing, sizing_of
 from muster.config.document import Document
 from muster.config.project import load_document
-from muster.model.clusters import EksCluster, GkeCluster
-from muster.model.node_labels import group_names
 from muster.model.pools import Pool
-from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 
@@ -115,9 +112,7 @@ def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
 
 def _names(pool: Pool, stack: Stack) -> set[str]:
     """What a pool's resources are named: after the pool, and on EKS after its groups."""
-    cluster = stack.cluster
-    groups = group_names(pool, cluster) if isinstance(cluster, EksCluster) else ()
-    return {pool.name, *groups}
+    return {pool.name, *stack.cluster.group_names(pool)}
 
 
 def place(path: str, document: Document) -> str:
@@ -162,28 +157,12 @@ class Identities(Component):
             waits = pulumi.ResourceOptions(depends_on=[args.cloud.control_plane])
             child = pulumi.ResourceOptions.merge(self.child_options(provider=args.cloud.provider), waits)
             prefix = self.child_name(args.stack.cluster.name)
-            found = {team.name: _identity(args.stack, team, prefix, child) for _, team in args.stack.teams()}
+            make = args.cloud.team_identity
+            found = {team.name: make(team, prefix=prefix, opts=child) for _, team in args.stack.teams()}
         self.of_teams: Mapping[str, Sequence[pulumi.Resource]] = {
             team: made for team, made in found.items() if made
         }
         self.register_outputs({})
-
-
-def _identity(
-    stack: Stack, team: Team, prefix: str, opts: pulumi.ResourceOptions
-) -> Sequence[pulumi.Resource]:
-    """A cloud's SDK takes a second to import, so only the one that the stack uses is imported."""
-    match stack.cluster:
-        case GkeCluster():
-            from muster.components.clusters.gke import component as google
-
-            return google.team_identity(team, prefix=prefix, cluster=stack.cluster, opts=opts)
-        case EksCluster():
-            from muster.components.clusters.eks import roles as amazon
-
-            return amazon.team_identity(team, prefix=prefix, cluster=stack.cluster, opts=opts)
-        case _:
-            return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,14 @@ from typing import Final
 import pulumi
 from pulumi.runtime.config import CONFIG
 
-from muster.components import outputs
+from muster.components import interrupts
 
 _PREFIX: Final = "muster:"
 
 
 def run() -> None:
     """Make the stack that the engine runs. Exits with 1 when its description cannot be used."""
-    outputs.go_quietly()
+    interrupts.go_quietly()
     # Imported once Ctrl-C is handled: it takes seconds.
     from muster import config
     from muster.artifacts import resolved, upstream

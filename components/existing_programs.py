@@ -15,7 +15,7 @@ from muster.components.bundle import BundleProvider, find
 from muster.model.gpu_operator import required_installation
 from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.programs import PLACEMENTS, Placement, Program, Version, running_version
-from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.stack import ArtifactSource, Stack
 from muster.model.transitions import Verdict, judge
 from muster.render.manifest import Manifest
 
@@ -65,10 +65,9 @@ def deployments_of(program: Program, *, provider: BundleProvider) -> pulumi.Outp
 def programs_of(stack: Stack) -> tuple[Program, ...]:
     """The programs that the stack needs and that are Deployments, installed by it or not."""
     of_gpus = () if required_installation(stack) is None else (Program.GPU_OPERATOR,)
-    if stack.scheduler is not Scheduler.KAI:
-        return (Program.KUEUE, Program.KUBERAY, *of_gpus)
     # A local cluster runs KAI as processes.
-    scheduler = () if stack.artifacts is ArtifactSource.LOCAL else (Program.KAI,)
+    are_processes = stack.scheduler.is_kai and stack.artifacts is ArtifactSource.LOCAL
+    scheduler = () if are_processes else (stack.scheduler.program,)
     return (*scheduler, Program.KUBERAY, *of_gpus)
 
 

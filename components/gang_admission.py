@@ -21,7 +21,6 @@ from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
 from muster.model.names import FIELD_MANAGER
-from muster.model.programs import address, repository_id
 from muster.model.stack import Stack
 from muster.model.work import RAY, WorkKind, by_group
 from muster.render import gang, observability, queuetree
@@ -85,7 +84,7 @@ def _artifact_registry(name: str, cluster: GkeCluster, opts: pulumi.ResourceOpti
 
     made = gcp.artifactregistry.Repository(
         name,
-        repository_id=repository_id(cluster),
+        repository_id=cluster.repository_id,
         location=cluster.region,
         project=cluster.project,
         format="DOCKER",
@@ -97,7 +96,7 @@ def _artifact_registry(name: str, cluster: GkeCluster, opts: pulumi.ResourceOpti
         opts=opts,
     )
     # Known before it is made, but of no use before.
-    known: pulumi.Output[str] = made.id.apply(lambda _: address(cluster) or "")
+    known: pulumi.Output[str] = made.id.apply(lambda _: cluster.image_address())
     return known
 
 
@@ -107,7 +106,7 @@ def _ecr(name: str, cluster: EksCluster, opts: pulumi.ResourceOptions) -> pulumi
     kind = "KMS" if cluster.kms_key else "AES256"
     made = aws.ecr.Repository(
         name,
-        name=repository_id(cluster),
+        name=cluster.repository_id,
         region=cluster.region,
         image_tag_mutability="IMMUTABLE",
         image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),

@@ -60,7 +60,7 @@ def manager_cluster_rules(
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *([domains] if makes_domains else []),
         *(_rule(group, list(resources), ["get"]) for group, resources in stops_idle.items()),
-        *(_kai_rules(gated) if scheduler is Scheduler.KAI else _kueue_rules()),
+        *(_kai_rules(gated) if scheduler.is_kai else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
         # No finalizers: no owner that we name blocks its own deletion (muster/controller/gangs/owner.py).

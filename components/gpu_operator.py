@@ -19,9 +19,8 @@ from muster.components.context import KubernetesObject, PlatformContext
 from muster.errors import MusterError
 from muster.model import gpu_operator, queuetree
 from muster.model.charts import Chart
-from muster.model.clusters import EksCluster, NodeProvisioner
 from muster.model.gangpolicy import crd
-from muster.model.gpu_operator import NAMESPACE, GpuStack, Installation, cloud_of
+from muster.model.gpu_operator import NAMESPACE, GpuStack, Installation
 from muster.model.regions import NodeCloud
 from muster.render.manifest import Manifest, manifest
 
@@ -169,10 +168,10 @@ def crd_manifests(context: PlatformContext) -> dict[str, str]:
     Set `retain_on_delete` for the Bundle: deleting a CRD deletes all of its objects.
     """
     manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
-    if cloud_of(context.stack.cluster) is not NodeCloud.GKE:
-        manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
     cluster = context.stack.cluster
-    if isinstance(cluster, EksCluster) and cluster.autoscaler is NodeProvisioner.KARPENTER:
+    if cluster.cloud is not NodeCloud.GKE:
+        manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+    if cluster.is_ours and cluster.has_karpenter:
         manifests |= {name: context.artifacts.crd(name).read_text() for name in _KARPENTER}
     return manifests
 

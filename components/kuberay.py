@@ -21,7 +21,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from muster.components import outputs
+from muster.components import interrupts
 from muster.components.bundle import Bundle, text
 from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext
@@ -61,7 +61,7 @@ class Operator:
         """KubeRay's setting, supported from 1.5 on, the minimum version of every stack. Empty for Kueue,
         which suspends jobs and not pods; any value would assign the pods to a scheduler that does not exist.
         """
-        return KAI if self.scheduler is Scheduler.KAI else ""
+        return KAI if self.scheduler.is_kai else ""
 
     def arguments(self) -> list[str]:
         """The program's flags, for its plain manifests."""
@@ -200,7 +200,7 @@ def overlay(operator: Operator) -> dict[str, Any]:
 def _write_overlay(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     """A directory with the overlay. kustomize takes its bases by relative paths alone."""
     folder = Path(tempfile.mkdtemp(prefix="muster-kuberay-")).resolve()
-    outputs.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))
+    interrupts.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))
     relative = [os.path.relpath(base, folder) for base in bases]
     (folder / "kustomization.yaml").write_text(json.dumps(overlaid | {"resources": relative}))
     return str(folder)

@@ -31,10 +31,10 @@ from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesA
 from muster.components.recorder import Recorder, RecorderArgs
 from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
-from muster.model.clusters import EksCluster, GkeCluster, NodeProvisioner
+from muster.model.clusters import EksCluster
 from muster.model.gpu_operator import installation
 from muster.model.programs import Program
-from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
+from muster.model.stack import GangMode, Stack, retains_crds
 from muster.render import network_probe, observability, queuetree
 
 # Monitors, alerts and a dashboard for Muster itself, where the stack asks for them.
@@ -259,7 +259,7 @@ class Platform(Component):
 
     def _scheduler(self, context: PlatformContext) -> Kueue | Kai | None:
         opts = self.child_options(after=[self.crds])
-        if context.stack.scheduler is Scheduler.KAI:
+        if context.stack.scheduler.is_kai:
             return Kai(self.child_name("kai"), KaiArgs(context=context), opts=opts)
         if not context.stack.installs(Program.KUEUE):
             return None
@@ -277,7 +277,7 @@ class Platform(Component):
     def _efa(self, context: PlatformContext) -> EfaDevicePlugin | None:
         """In an existing cluster it is not Muster's to install."""
         pools = [pool.name for pool in context.stack.pools if pool.efa]
-        if not pools or not isinstance(context.stack.cluster, EksCluster):
+        if not pools or not context.stack.cluster.is_ours:
             return None
         return EfaDevicePlugin(
             self.child_name("efa"),
@@ -286,14 +286,11 @@ class Platform(Component):
         )
 
     def _auto_mode(self, context: PlatformContext) -> Karpenter | None:
-        cluster = context.stack.cluster
-        if not isinstance(cluster, EksCluster) or not cluster.is_auto:
-            return None
-        return self._provisioned(context, cluster, after=[])
+        return self._provisioned(context, after=[]) if context.stack.cluster.is_auto else None
 
     def _compute_classes(self, context: PlatformContext) -> ComputeClasses | None:
         provisioning = self.cluster.provisioning
-        if not isinstance(context.stack.cluster, GkeCluster) or provisioning is None:
+        if not context.stack.cluster.has_compute_classes or provisioning is None:
             return None
         return ComputeClasses(
             self.child_name("compute-classes"),
@@ -302,16 +299,11 @@ class Platform(Component):
         )
 
     def _karpenter(self, context: PlatformContext) -> Karpenter | None:
-        cluster = context.stack.cluster
-        if not isinstance(cluster, EksCluster) or cluster.autoscaler is not NodeProvisioner.KARPENTER:
-            return None
-        return self._provisioned(context, cluster, after=[self.crds])
+        return self._provisioned(context, after=[self.crds]) if context.stack.cluster.has_karpenter else None
 
-    def _provisioned(
-        self, context: PlatformContext, cluster: EksCluster, *, after: Sequence[pulumi.Resource]
-    ) -> Karpenter | None:
-        provisioning = self.cluster.provisioning
-        if provisioning is None:
+    def _provisioned(self, context: PlatformContext, *, after: Sequence[pulumi.Resource]) -> Karpenter | None:
+        cluster, provisioning = context.stack.cluster, self.cluster.provisioning
+        if not isinstance(cluster, EksCluster) or provisioning is None:
             return None
         return Karpenter(
             self.child_name("karpenter"),
@@ -322,7 +314,7 @@ class Platform(Component):
     def _autoscaler(self, context: PlatformContext) -> ClusterAutoscaler | None:
         """GKE has its own; in an existing cluster it is not Muster's to install."""
         cluster = context.stack.cluster
-        if not isinstance(cluster, EksCluster) or not cluster.answers_requests:
+        if not cluster.takes_autoscaler:
             return None
         return ClusterAutoscaler(
             self.child_name("autoscaler"),

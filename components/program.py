@@ -15,7 +15,7 @@ from muster.artifacts.resolved import Artifacts
 from muster.components.context import log_source_lines
 from muster.components.gang_admission import image_repository
 from muster.components.platform import Platform, PlatformArgs
-from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.clusters import Cluster
 from muster.model.stack import Stack
 from muster.model.waiting import gang_promise
 
@@ -53,7 +53,7 @@ class DeletionGuard(pulumi.ComponentResource):
 
 def deletion_guard(cluster: Cluster, *protected: pulumi.Resource | None) -> DeletionGuard | None:
     """None for a cluster that Muster did not make: nothing in it is protected."""
-    if isinstance(cluster, ExistingCluster):
+    if not cluster.is_ours:
         return None
     args = DeletionGuardArgs(
         protected=[each for each in protected if each is not None], protect=cluster.protect

@@ -15,7 +15,7 @@ import pulumi
 
 from muster.components.bundle import Bundle, BundleProvider, immutable, text
 from muster.components.component import Component
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.render import kueue, queues, tenancy
 from muster.render.manifest import Manifest
 
@@ -46,7 +46,7 @@ class Priorities(Component):
         child = self.child_options(provider=args.provider)
         self.classes: list[pulumi.Resource] = (
             _replaceable(name, classes, child)
-            if args.stack.scheduler is Scheduler.KAI
+            if args.stack.scheduler.is_kai
             else [Bundle(f"{name}-classes", manifests=_texts(classes), opts=child)]
         )
         self.register_outputs({})
@@ -151,7 +151,7 @@ class Queues(Component):
         self._provider, stack = args.provider, args.stack
         tree = queues.by_department(stack)
         own = {department: teams[""] for department, teams in tree.items() if teams[""]}
-        if stack.scheduler is Scheduler.KAI:
+        if stack.scheduler.is_kai:
             self.departments = self._bundle(f"{name}-departments", own)
         else:
             self.flavors = self._bundle(f"{name}-flavors", _flavors(stack))

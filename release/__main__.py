@@ -14,11 +14,11 @@ from typing import Final
 from muster.config.today import today
 from muster.distribution import version as version_of_checkout
 from muster.errors import MusterError
-from muster.facts import facts, old_facts, undated_links
 from release import git, packages
 from release.agreement import Checkout, disagreements
 from release.changelog import UNRELEASED, Section, sections
 from release.errors import ReleaseError
+from release.facts import facts, old_facts, undated_links
 from release.provenance import statement
 from release.security import insights, load_statements, vex
 from release.signing import load_key, sign
@@ -43,7 +43,7 @@ def main() -> int:
         action="append",
         default=[],
         metavar="SUBJECT",
-        help="release although these facts are old, as `python -m muster.facts` names them; can be repeated",
+        help="release although these facts are old, as `python -m release.facts` names them; can be repeated",
     )
     parser.add_argument(
         "--key",

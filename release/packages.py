@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.artifacts.oci.image import archive_of, layer_of_files
+from muster.artifacts.oci.image import Image, descriptor, encoded, index_of, layer_of_files
+from muster.artifacts.oci.registry import INDEX, digest_of
 from muster.artifacts.publish.bom import bill
 from muster.distribution import wheel_name
 from muster.paths import PACKAGE
@@ -89,3 +92,25 @@ def _python(root: Path, *module: str, made_at: int) -> None:
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise ReleaseError(f"{module[0]} failed:\n{said}\nFix: see its words above.")
+
+
+def archive_of(images: Sequence[Image], *, made_at: int) -> bytes:
+    """The images of all platforms as one oci-archive, which skopeo and podman read.
+    Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md, read 2026-11-24
+    """
+    index = index_of(images)
+    blobs = {digest_of(content): content for content in (index, *(image.manifest for image in images))}
+    for image in images:
+        blobs |= image.blobs
+    files = {f"blobs/{digest.replace(':', '/')}": content for digest, content in blobs.items()}
+    files["oci-layout"] = encoded({"imageLayoutVersion": "1.0.0"})
+    files["index.json"] = encoded(
+        {"schemaVersion": 2, "mediaType": INDEX, "manifests": [descriptor(INDEX, index)]}
+    )
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for place, content in sorted(files.items()):
+            info = tarfile.TarInfo(place)
+            info.mtime, info.size, info.mode = made_at, len(content), 0o644
+            tar.addfile(info, io.BytesIO(content))
+    return packed.getvalue()

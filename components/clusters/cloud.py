@@ -7,23 +7,34 @@ plane.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from muster.components.bundle import BundleProvider
 from muster.model.identities import Bound
+from muster.model.queues import Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """`provider` reaches the cluster's own project or account. `control_plane` exists before anything that is
-    made with it.
+    made with it. `team_identity` makes what has to exist before a team's pods, under names that begin with
+    `prefix`; nothing for a team without an identity.
     """
 
     provider: pulumi.ProviderResource
     control_plane: pulumi.Resource
+    team_identity: "TeamIdentity"
+
+
+class TeamIdentity(Protocol):
+    def __call__(
+        self, team: Team, *, prefix: str, opts: pulumi.ResourceOptions
+    ) -> Sequence[pulumi.Resource]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,34 +25,11 @@ from muster.components.queues import Priorities, PrioritiesArgs
 from muster.components.queues import Queues as PythonQueues
 from muster.components.queues import QueuesArgs as PythonQueuesArgs
 from muster.distribution import version
+from muster.model.keys import camel_case
 from muster.model.stack import Stack as Described
 from muster.model.violations import Violation
 
 PACKAGE: Final = "muster-components"
-_SECTIONS: Final = {
-    "cluster": "cluster",
-    "pools": "pools",
-    "departments": "departments",
-    "priorities": "priorities",
-    "scheduler": "scheduler",
-    "kai": "kai",
-    "gang_admission": "gangAdmission",
-    "pods_ready": "podsReady",
-    "kueue": "kueue",
-    "kuberay": "kuberay",
-    "gpu_operator": "gpuOperator",
-    "tenancy": "tenancy",
-    "artifacts": "artifacts",
-    "versions": "versions",
-    "charts": "charts",
-    "image": "image",
-    "images": "images",
-    "observability": "observability",
-    "recording": "recording",
-    "budgets": "budgets",
-    "ray": "ray",
-    "work": "work",
-}
 
 
 class Stack(TypedDict):
@@ -107,7 +84,7 @@ class Stack(TypedDict):
 def read_stack(args: Stack) -> Described:
     """The stack that the properties describe. InputPropertiesError lists everything that is wrong with it."""
     given: Mapping[str, Any] = args
-    named = {key: given.get(name) for name, key in _SECTIONS.items()}
+    named = {camel_case(name): given.get(name) for name in Stack.__annotations__}
     values = {key: _plain(value, key) for key, value in named.items() if value is not None}
     try:
         return config.parse(values, source=Path(f"{pulumi.get_stack()} ({PACKAGE})"))

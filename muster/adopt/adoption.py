@@ -25,7 +25,7 @@ from muster.live.snapshot.kueue import read_tree
 from muster.model.kueue.tree import Node, to_tree
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.quantities import many
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
 from muster.preview.compare.quota import QuotaChange, quota_changes
 from muster.printable import sanitize_line
@@ -52,8 +52,7 @@ def to_programs(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     from muster.components.existing_programs import IncompatibleProgramError, refuse
 
     kuberay = bool(live.programs.get(Program.KUBERAY))
-    scheduler = Program.KAI if live.scheduler is Scheduler.KAI else Program.KUEUE
-    for program, installs in ((scheduler, False), (Program.KUBERAY, not kuberay)):
+    for program, installs in ((live.scheduler.program, False), (Program.KUBERAY, not kuberay)):
         try:
             refuse(program, live.programs.get(program, ()), installs=installs)
         except IncompatibleProgramError as error:
@@ -89,7 +88,7 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
     findings = Findings()
     _refuse_ours(live, findings)
     programs = to_programs(live, findings)
-    if live.scheduler is Scheduler.KAI:
+    if live.scheduler.is_kai:
         tree, own = None, to_values(live, findings, with_pools=not unfit)
         if unfit:
             effect = "no pools: the report of a change shows no quotas"
@@ -115,7 +114,7 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
 
 def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
     """Some queues are Muster's where a first `pulumi up` stopped at a conflict."""
-    is_kai = live.scheduler is Scheduler.KAI
+    is_kai = live.scheduler.is_kai
     if not is_kai and not live.of("ClusterQueue"):
         where = "the cluster has" if live.is_whole else "the files have"
         raise MusterError(

@@ -235,7 +235,7 @@ def playable(stack: Stack) -> Stack:
     topology of its ResourceFlavor, and is as large as the GPUs of all its quotas. The comparison leaves these
     out, because its pools are those of both sides. MusterError for KAI, which places pods on nodes.
     """
-    if stack.scheduler is Scheduler.KAI:
+    if stack.scheduler.is_kai:
         raise MusterError(
             "manifests have no nodes, and KAI decides by those of every pool.",
             fix="write the stack of the cluster with `muster adopt`, and name it in place of --manifests.",
@@ -272,9 +272,8 @@ class _Side:
     flavors: dict[str, list[FlavorQuota]] = field(init=False)
 
     def __post_init__(self) -> None:
-        is_kai = self.scheduler is Scheduler.KAI
         whole = self.read.live
-        self.live = replace(whole, objects={}) if is_kai else replace(whole, kai={})
+        self.live = replace(whole, objects={}) if self.scheduler.is_kai else replace(whole, kai={})
         self.flavors = _flavors(self.live)
 
     @property
@@ -285,7 +284,7 @@ class _Side:
         """The stack that the objects are, without pools. What a stack of Muster's must be beyond that is not
         asked of them.
         """
-        if self.scheduler is Scheduler.KAI:
+        if self.scheduler.is_kai:
             values = to_values(self.live, Findings(), with_pools=False)
         else:
             missing = {kind: (*self.live.of(kind), *listed) for kind, listed in self._missing().items()}
@@ -410,7 +409,7 @@ def _accelerator(name: str, device: str) -> Accelerator:
 def _beside_pools(stack: Stack) -> dict[tuple[Owner, tuple[str, ...]], str]:
     """Owner and path -> what resource groups say beside the quotas of pools. KAI's queues have no groups."""
     found: dict[tuple[Owner, tuple[str, ...]], str] = {}
-    if stack.scheduler is Scheduler.KAI:
+    if stack.scheduler.is_kai:
         return found
     for node in to_tree(stack).nodes.values():
         owner = Owner("team" if node.is_team else "department", node.name)

@@ -14,11 +14,10 @@ from muster.artifacts.catalogue import Catalogue, ChartEntry, catalogue
 from muster.artifacts.resolved import ArtifactError, Artifacts
 from muster.model import names
 from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
-from muster.model.clusters import EksCluster, ExistingCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import minimum_version_rules
 from muster.model.programs import Program, Version
-from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
+from muster.model.stack import ArtifactSource, GangMode, Stack
 from muster.paths import VERSIONS_FILE
 from muster.render import gang
 
@@ -37,7 +36,7 @@ def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
     """
     if stack.artifacts is ArtifactSource.LOCAL:
         built = resolved.load()
-        if stack.scheduler is Scheduler.KAI and _LOCAL_KAI not in built.programs:
+        if stack.scheduler.is_kai and _LOCAL_KAI not in built.programs:
             fix = "start one that does: muster local down, then muster local up --scheduler kai."
             raise ArtifactError(f"{built.source}: this local cluster runs no KAI.", fix=fix)
         return built
@@ -62,7 +61,7 @@ def versions_of(stack: Stack) -> dict[str, str]:
 
 def kubernetes_of(stack: Stack) -> str:
     """The version that the stack names for its cluster; empty where the stack does not choose it."""
-    return "" if isinstance(stack.cluster, ExistingCluster) else stack.cluster.version or ""
+    return stack.cluster.version or ""
 
 
 def _minor(text: str) -> str:
@@ -77,7 +76,7 @@ def push_command(stack: Stack, *, name: str) -> str:
     """The command that builds the controller's image and publishes it. Muster knows no registry for a cluster
     that it did not make.
     """
-    where = " --repository HOST/PATH" if isinstance(stack.cluster, ExistingCluster) else ""
+    where = "" if stack.cluster.is_ours else " --repository HOST/PATH"
     return f"muster image push {name}{where}"
 
 
@@ -112,11 +111,10 @@ def _used_images(stack: Stack) -> Iterator[str]:
     """The other projects' images that are set for a stack's pods; those in charts are the charts' own."""
     cluster, charts = stack.cluster, installed(stack)
     yield from (name for name in catalogue().entries if name in charts)
-    if isinstance(cluster, EksCluster):
-        if cluster.answers_requests:
-            yield names.AUTOSCALER
-        if any(pool.efa for pool in stack.pools):
-            yield names.EFA_PLUGIN
+    if cluster.takes_autoscaler:
+        yield names.AUTOSCALER
+    if cluster.is_ours and any(pool.efa for pool in stack.pools):
+        yield names.EFA_PLUGIN
     if gang.makes_pods(stack) or installation(stack) is not None:
         yield _PAUSE
 
@@ -163,12 +161,9 @@ def installed(stack: Stack) -> tuple[str, ...]:
     """The published charts that the stack installs."""
     if stack.artifacts is ArtifactSource.LOCAL:
         return ()
-    scheduler = Program.KAI if stack.scheduler is Scheduler.KAI else Program.KUEUE
     of_gpus = () if installation(stack) is None else (Program.GPU_OPERATOR,)
-    programs = (scheduler, Program.KUBERAY, *of_gpus)
-    cluster = stack.cluster
-    is_karpenters = isinstance(cluster, EksCluster) and cluster.autoscaler is NodeProvisioner.KARPENTER
-    of_nodes = (names.KARPENTER,) if is_karpenters else ()
+    programs = (stack.scheduler.program, Program.KUBERAY, *of_gpus)
+    of_nodes = (names.KARPENTER,) if stack.cluster.is_ours and stack.cluster.has_karpenter else ()
     return (*(each.value for each in programs if stack.installs(each)), *of_nodes)
 
 

@@ -85,11 +85,10 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
 
 def _node_defaults(section: Section, machine: Machine | None, cluster: Cluster | None) -> dict[str, Any]:
     """What follows from the provider and the machine where it is not written."""
-    is_ours = cluster is not None and cluster.provider is not Provider.EXISTING
     images = IMAGES[cluster.provider] if cluster is not None else ()
     image = section.choice("image", Image, images[0] if images else Image.COS)
     # Auto Mode chooses interfaces and disks by itself.
-    is_chosen = is_ours and not (isinstance(cluster, EksCluster) and cluster.is_auto)
+    is_chosen = cluster is not None and cluster.is_ours and not cluster.is_auto
     disks = LocalDisks.EPHEMERAL if is_chosen and machine and machine.local_disks else LocalDisks.NONE
     return {
         "image": image if images or section.has("image") else None,

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster
 from muster.model.nodes import GpuSharing, Image, Sharing
 from muster.model.pools import Pool
 from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program, Version
@@ -76,21 +76,15 @@ def serves(pool: Pool) -> bool:
     return pool.is_nvidia and pool.image is not Image.BOTTLEROCKET
 
 
-def cloud_of(cluster: Cluster) -> NodeCloud | None:
-    """The cloud of the nodes; None where the stack does not name it."""
-    return cluster.cloud if isinstance(cluster, ExistingCluster) else NodeCloud(cluster.provider)
-
-
 def gpu_stack(cluster: Cluster) -> GpuStack | None:
     """None where nothing is installed on the nodes: their cloud is unknown, or it is EKS Auto Mode, which has
     its own driver and device plugin (https://docs.aws.amazon.com/eks/latest/userguide/automode.html).
     """
-    if isinstance(cluster, EksCluster) and cluster.is_auto:
+    if cluster.is_auto:
         return None
-    if isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed:
+    if cluster.has_driver_installer:
         return GpuStack.GKE_INSTALLER
-    cloud = cloud_of(cluster)
-    return _KINDS[cloud] if cloud else None
+    return _KINDS[cluster.cloud] if cluster.cloud else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

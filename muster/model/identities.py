@@ -5,14 +5,13 @@ Responsible for which teams have one, for its name, and for valid names of ident
 An identity that a team names is bound to its pods and not changed otherwise; its owner sets its rights.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from muster.model.clusters import Cluster, EksCluster, GkeCluster
-from muster.model.clusters.gke import team_account
+from muster.model.clusters import Cluster, GkeCluster
+from muster.model.clusters.gke import GOOGLE_ACCOUNT, team_account
 from muster.model.queues import Team
 from muster.model.stack import Stack
 
@@ -70,20 +69,12 @@ _LONGEST_ROLE: Final = 64 - 8
 # Pods without an explicit account run as this one, so a job can use its buckets and registry by default.
 POD_ACCOUNT: Final = "default"
 
-_GOOGLE: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
-_AMAZON: Final = re.compile(r"arn:aws[-a-z]*:iam::\d{12}:role/[\w+=,.@/-]+\Z", re.ASCII)
 _IN_PROJECT: Final = ".iam"
-
-# cloud.google.com, "Buckets: naming": with dots longer, but each part has 63 characters at most.
-_GOOGLE_BUCKET: Final = re.compile(r"(?=.{3,222}\Z)[a-z0-9][-_a-z0-9]{0,62}(\.[a-z0-9][-_a-z0-9]{0,62})*\Z")
-# docs.aws.amazon.com, "General purpose bucket naming rules".
-_AMAZON_BUCKET: Final = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]\Z")
 
 
 def is_made(cluster: Cluster, team: Team) -> bool:
     """Whether Muster makes the team's identity: the team has buckets and names no identity."""
-    is_ours = isinstance(cluster, GkeCluster | EksCluster)
-    return is_ours and bool(team.access.buckets) and team.access.identity is None
+    return cluster.is_ours and bool(team.access.buckets) and team.access.identity is None
 
 
 def google_address(cluster: GkeCluster, team: Team) -> str | None:
@@ -140,7 +131,7 @@ def binding_suffix(team: str, namespace: str, account: str = POD_ACCOUNT) -> str
 
 def google_project(cluster: GkeCluster, identity: str | None) -> str:
     """The project of a service account: the one in its address, or else the cluster's."""
-    found = _GOOGLE.match(identity or "")
+    found = GOOGLE_ACCOUNT.match(identity or "")
     if found is None or not found["home"].endswith(_IN_PROJECT):
         return cluster.project
     return found["home"].removesuffix(_IN_PROJECT)
@@ -149,22 +140,6 @@ def google_project(cluster: GkeCluster, identity: str | None) -> str:
 def amazon_role(cluster: str, team: str) -> str:
     """What the name of the IAM role begins with that is made for a team."""
     return _shortened(f"{cluster}-team-{team}", _LONGEST_ROLE)
-
-
-def is_identity(cluster: Cluster, text: str) -> bool:
-    match cluster:
-        case GkeCluster():
-            return _GOOGLE.match(text) is not None
-        case EksCluster():
-            return _AMAZON.match(text) is not None
-        case _:
-            return True
-
-
-def is_bucket(cluster: Cluster, name: str) -> bool:
-    """Whether the cloud has buckets of this name. A wildcard in it would be every bucket of the account."""
-    pattern = _AMAZON_BUCKET if isinstance(cluster, EksCluster) else _GOOGLE_BUCKET
-    return pattern.match(name) is not None
 
 
 def _shortened(name: str, longest: int) -> str:

@@ -7,19 +7,10 @@ from importlib.resources import files
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import (
-    Autoscaler,
-    EksCluster,
-    ExistingCluster,
-    GkeCluster,
-    NodeProvisioner,
-    ReleaseChannel,
-    StorageDriver,
-)
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import RayAuth
 from muster.model.regions import LazyTable
-from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
+from muster.model.stack import ArtifactSource, GangMode, Stack
 from muster.model.tenancy import Egress, Namespaces, TenancyMode
 from muster.model.work import Work
 
@@ -59,39 +50,33 @@ def issues_of(stack: Stack) -> Iterator[KnownIssue]:
     return (each for each in KNOWN_ISSUES.values() if not each.fixed_in and each.touches(traits))
 
 
+_OF_CLUSTERS: Final = ("auto-mode", "channel-none", "eks", "fsx-lustre", "gke", "karpenter")
+
+
 def traits_of(stack: Stack) -> dict[str, bool]:
     """Every trait that an issue may wait for: whether the stack has it."""
-    cluster, mode, policy = stack.cluster, stack.gang_admission.mode, stack.gang_admission.policy
-    is_kai = stack.scheduler is Scheduler.KAI
+    mode, policy = stack.gang_admission.mode, stack.gang_admission.policy
+    is_kai = stack.scheduler.is_kai
     accelerators = {str(pool.accelerator) for pool in stack.pools if pool.is_gpu}
     resources = {pool.device for pool in stack.pools if pool.is_gpu}
-    eks = cluster if isinstance(cluster, EksCluster) else None
-    gke = cluster if isinstance(cluster, GkeCluster) else None
-    own = cluster if isinstance(cluster, ExistingCluster) else None
     programs = (stack.kueue.install, stack.kai.install, stack.kuberay.install, stack.gpu_operator.install)
     return {
+        **{name: name in stack.cluster.traits for name in _OF_CLUSTERS},
         "amd": names.AMD_RESOURCE in resources,
-        "auto-mode": eks is not None and eks.autoscaler is NodeProvisioner.AUTO_MODE,
         "builtin": mode is GangMode.BUILTIN,
         "deployments": Work.DEPLOYMENT in stack.work,
         "egress-all": stack.tenancy.egress is Egress.ALL,
-        "eks": eks is not None,
-        "fsx": eks is not None and StorageDriver.FSX_LUSTRE in eks.storage.drivers,
         "gangs": mode is GangMode.MUSTER,
         "gangs-off": mode is not GangMode.MUSTER,
-        "gke": gke is not None,
         "hold": policy.on_staggered is OnStaggered.HOLD,
         "jobsets": Work.JOBSET in stack.work and not is_kai,
         "kai": is_kai,
         "kai-sharing": is_kai and stack.kai.gpu_sharing,
-        "karpenter": (eks is not None and eks.autoscaler is NodeProvisioner.KARPENTER)
-        or (own is not None and own.autoscaler is Autoscaler.KARPENTER),
         "kueue": not is_kai,
         "local": stack.artifacts is ArtifactSource.LOCAL,
         "namespaces-existing": stack.tenancy.namespaces is Namespaces.EXISTING,
         "neuron": names.NEURON_RESOURCE in resources,
         "next-flavor": policy.on_stock_out is OnStockOut.NEXT_FLAVOR,
-        "no-channel": gke is not None and gke.release_channel is ReleaseChannel.NONE,
         "own-programs": False in programs,
         "placeholders": bool(stack.placeholder_pools),
         "queued": bool(stack.queued_pools),

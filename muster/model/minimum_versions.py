@@ -6,15 +6,17 @@ what its notes require of a person, and where that touches a stack. A version th
 refused.
 """
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
 from muster.model import ray
 from muster.model.programs import Version
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
 from muster.model.violations import Violation
 
@@ -73,7 +75,7 @@ def read_versions(component: str) -> tuple[str, ...]:
 
 def _unguarded_services(stack: Stack) -> str:
     """Elsewhere a policy demands the strategy already."""
-    is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or stack.scheduler is not Scheduler.KUEUE
+    is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or stack.scheduler.is_kai
     return "" if is_guarded else "muster:tenancy.mode"
 
 
@@ -226,61 +228,20 @@ class MinimumVersion:
     read: date
 
 
+_ROWS: Final = tomllib.loads((files("muster.model") / "minimum_versions.toml").read_text(encoding="utf-8"))
 MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
     {
-        "kubernetes": MinimumVersion(
-            Version(1, 34),
-            "EKS ended its standard support of 1.33 on 2026-07-29, and Muster's suites run on nothing older",
-            "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
-            date(2026, 11, 23),
-        ),
-        "gpu-operator": MinimumVersion(
-            Version(25, 3, 1),
-            "up to 25.3.0 a container can take over its node (CVE-2025-23266)",
-            "https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
-            date(2026, 11, 21),
-        ),
-        "nvidia-container-toolkit": MinimumVersion(
-            Version(1, 17, 8),
-            "up to 1.17.7 a container can take over its node (CVE-2025-23266)",
-            "https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
-            date(2026, 11, 21),
-        ),
-        "ray": MinimumVersion(
-            ray.FLOOR,
-            "older dashboards delete jobs for any web page that a user opens (CVE-2026-27482)",
-            "https://nvd.nist.gov/vuln/detail/CVE-2026-27482",
-            date(2026, 11, 21),
-        ),
-        "kueue": MinimumVersion(
-            Version(0, 19),
-            "Muster writes v1beta2 as 0.19 has it, and older ones drop fields that they do not know",
-            "https://github.com/kubernetes-sigs/kueue/blob/v0.19.0/CHANGELOG/CHANGELOG-0.19.md",
-            date(2026, 11, 27),
-        ),
-        "kuberay": MinimumVersion(
-            Version(1, 5),
-            "older ones know neither KAI nor Ray's token authentication",
-            "https://github.com/ray-project/kuberay/releases/tag/v1.5.0",
-            date(2026, 11, 21),
-        ),
-        "kai": MinimumVersion(
-            Version(0, 17),
-            "Muster renders what the charts of 0.17 read",
-            "https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
-            date(2026, 11, 27),
-        ),
+        name: MinimumVersion(
+            Version.of(row["version"]) if "version" in row else ray.FLOOR,
+            row["reason"],
+            row["source"],
+            row["read"],
+        )
+        for name, row in _ROWS.items()
     }
 )
-
 FIRST_UNKNOWN: Final[Mapping[str, Version]] = MappingProxyType(
-    {
-        "kubernetes": Version(1, 38),
-        "kueue": Version(0, 20),
-        "kuberay": Version(1, 7),
-        "kai": Version(0, 18),
-        "gpu-operator": Version(26, 8),
-    }
+    {name: Version.of(row["unknown"]) for name, row in _ROWS.items() if "unknown" in row}
 )
 """The first version that Muster's values and manifests were not compared with."""
 

@@ -78,6 +78,7 @@ GPU_PARTS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_DEVICES)
 GPU_GROUP_LABEL: Final = "runai-gpu-group"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 POOL_LABEL: Final = f"{GROUP}/pool"
 TEAM_LABEL: Final = f"{GROUP}/team"
 DEPARTMENT_LABEL: Final = f"{GROUP}/department"

@@ -24,6 +24,7 @@ from muster.model.nodes import (
     NodeNetwork,
     Placement,
     PlacementGroup,
+    Sharing,
 )
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, format_cpu, format_memory
 from muster.model.regions import Provider
@@ -258,6 +259,11 @@ class Pool:
     def is_nvidia(self) -> bool:
         """Whether its accelerators are NVIDIA's GPUs, which the GPU Operator serves and KAI counts."""
         return self.is_gpu and self.device == names.GPU_RESOURCE
+
+    @property
+    def has_whole_gpus(self) -> bool:
+        """A pod that names a GPU and no slice means a whole one; a pool of slices is selected by its name."""
+        return self.is_nvidia and self.sharing.kind is not Sharing.MIG
 
     @property
     def slice_nodes(self) -> int:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from muster.model import names
 from muster.model.capacity import Gangs
 from muster.model.charts import ChartSource, ImageSource
-from muster.model.clusters import Autoscaler, Cluster, ExistingCluster, GkeCluster, GkeProvisioner
+from muster.model.clusters import Cluster
 from muster.model.gangpolicy import GangPolicy, IdleAction
 from muster.model.kai import KaiSettings
 from muster.model.keys import Seconds, declared
@@ -32,7 +32,15 @@ class Scheduler(StrEnum):
 
     @property
     def proper_name(self) -> str:
-        return "KAI" if self is Scheduler.KAI else "Kueue"
+        return "KAI" if self.is_kai else "Kueue"
+
+    @property
+    def is_kai(self) -> bool:
+        return self is Scheduler.KAI
+
+    @property
+    def program(self) -> Program:
+        return Program(self.value)
 
 
 class ArtifactSource(StrEnum):
@@ -170,21 +178,14 @@ class Stack:
             return False
         if pool.gangs is not None:
             return pool.gangs is Gangs.PLACEHOLDERS
-        cluster = self.cluster
-        if isinstance(cluster, ExistingCluster):
-            return cluster.autoscaler is Autoscaler.KARPENTER
-        return not (cluster.answers_requests or self.leaves_classes_to_pods)
+        return self.cluster.makes_nodes_for_pods and not self.leaves_classes_to_pods
 
     @property
     def leaves_classes_to_pods(self) -> bool:
         """Whether nodes come for pods that select a ComputeClass, and nothing adds that to them: Kueue does,
         from its flavors, and KAI has no such place.
         """
-        cluster = self.cluster
-        has_classes = isinstance(cluster, GkeCluster) and (
-            cluster.autoscaler is GkeProvisioner.COMPUTE_CLASSES
-        )
-        return has_classes and self.scheduler is Scheduler.KAI
+        return self.cluster.has_compute_classes and self.scheduler.is_kai
 
     @property
     def gang_pools(self) -> tuple[Pool, ...]:
@@ -197,8 +198,7 @@ class Stack:
         """Whether the controller deletes a team's pods with devices that outlive their quota: where tenants
         are held to their queues at all, and Kueue counts Workloads in place of pods.
         """
-        is_ours = self.gang_admission.mode is GangMode.MUSTER and self.scheduler is Scheduler.KUEUE
-        return is_ours and self.tenancy.mode is TenancyMode.ENFORCE
+        return self.answers_checks and self.tenancy.mode is TenancyMode.ENFORCE
 
     @property
     def managed_resources(self) -> tuple[str, ...]:
@@ -238,13 +238,17 @@ class Stack:
         """Whether each gang that claims a channel of a ComputeDomain gets a domain from our controller: where
         Kueue admits such claims.
         """
-        is_ours = self.scheduler is Scheduler.KUEUE and self.gang_admission.mode is GangMode.MUSTER
-        return is_ours and names.CHANNEL_DEVICE_CLASS in self.kueue.device_classes
+        return self.answers_checks and names.CHANNEL_DEVICE_CLASS in self.kueue.device_classes
+
+    @property
+    def answers_checks(self) -> bool:
+        """Whether our controller answers an admission check of Kueue's for every gang."""
+        return self.gang_admission.mode is GangMode.MUSTER and not self.scheduler.is_kai
 
     @property
     def is_gated(self) -> bool:
         """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
-        return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER
+        return self.scheduler.is_kai and self.gang_admission.mode is GangMode.MUSTER
 
     def installs(self, program: Program) -> bool:
         """Whether the stack installs the program, if it needs it at all. Otherwise the cluster has it."""

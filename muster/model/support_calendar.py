@@ -3,10 +3,12 @@
 Responsible for the dates, with their sources, and for what they mean on a given day.
 """
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
+from importlib.resources import files
 from typing import Final
 
 from muster.model.programs import Version
@@ -28,62 +30,22 @@ class Support:
     minor: str
     released: date
     standard: date | None
-    extended: date | None
+    extended: date | None = None
     source: str
     read: date
     note: str = ""
     is_estimate: bool = False
 
 
-_READ: Final = date(2026, 11, 23)
-_GKE_READ: Final = date(2026, 11, 27)
-_EKS: Final = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
-_GKE: Final = "https://cloud.google.com/kubernetes-engine/docs/release-schedule"
-_EKS_COPY: Final = "by its own text at github.com/awsdocs/amazon-eks-user-guide"
-_EKS_LATER: Final = "by a copy of endoflife.date; the page itself was not read with this line"
-_GKE_COPY: Final = "by a copy of endoflife.date of 2026-08-22; the end of extended support was not read"
+def _calendar() -> Iterator[Support]:
+    text = (files("muster.model") / "support_calendar.toml").read_text(encoding="utf-8")
+    for provider, cloud in tomllib.loads(text).items():
+        versions = cloud.pop("versions")
+        for minor, row in versions.items():
+            yield Support(provider=Provider(provider), minor=minor, **{**cloud, **row})
 
 
-def _eks(minor: str, released: date, standard: date, extended: date, note: str = _EKS_COPY) -> Support:
-    return Support(
-        provider=Provider.EKS,
-        minor=minor,
-        released=released,
-        standard=standard,
-        extended=extended,
-        source=_EKS,
-        read=_READ,
-        note=note,
-    )
-
-
-def _gke(minor: str, released: date, standard: date) -> Support:
-    """`released`: in the Regular channel, from which GKE counts."""
-    return Support(
-        provider=Provider.GKE,
-        minor=minor,
-        released=released,
-        standard=standard,
-        extended=None,
-        source=_GKE,
-        read=_GKE_READ,
-        note=_GKE_COPY,
-        is_estimate=True,
-    )
-
-
-CALENDAR: Final = (
-    _eks("1.32", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
-    _eks("1.33", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29)),
-    _eks("1.34", date(2025, 10, 2), date(2026, 12, 2), date(2027, 12, 2)),
-    _eks("1.35", date(2026, 1, 28), date(2027, 3, 27), date(2028, 3, 27), _EKS_LATER),
-    _eks("1.36", date(2026, 6, 2), date(2027, 8, 2), date(2028, 8, 2), _EKS_LATER),
-    _gke("1.32", date(2025, 2, 11), date(2026, 4, 11)),
-    _gke("1.33", date(2025, 6, 3), date(2026, 8, 3)),
-    _gke("1.34", date(2025, 9, 30), date(2026, 10, 1)),
-    _gke("1.35", date(2026, 2, 11), date(2027, 4, 11)),
-    _gke("1.36", date(2026, 6, 9), date(2027, 8, 9)),
-)
+CALENDAR: Final = tuple(_calendar())
 """Versions without a line, such as 1.37, are not judged: no source of their dates was read."""
 
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from muster.model.capacity import Capacity
-from muster.model.clusters import Autoscaler, EksCluster, ExistingCluster, GkeCluster
 from muster.model.names import KEEP_UNTIL_ANNOTATION, STOP_ANNOTATION
 from muster.model.quantities import format_duration
 from muster.model.stack import GangMode, Stack
@@ -33,10 +32,7 @@ def gang_promise(stack: Stack) -> str:
     """One sentence about the stack's queued pools; pools bought in other ways promise nothing."""
     if stack.placeholder_pools:
         return BY_PLACEHOLDERS if not stack.queued_pools else ALL_OR_NOTHING
-    cluster = stack.cluster
-    if isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER:
-        return NOT_PROMISED
-    if isinstance(cluster, EksCluster | GkeCluster) and not cluster.answers_requests:
+    if stack.cluster.makes_nodes_for_pods:
         return NOT_PROMISED
     if stack.gang_admission.mode is GangMode.OFF:
         return _OFF

@@ -18,10 +18,10 @@ from muster.model.gangpolicy import (
 )
 from muster.model.kueue import Effect, Operator
 from muster.model.kueue.tree import queue_name
-from muster.model.node_labels import compared_labels, flavor_labels, zones_of
+from muster.model.node_labels import compared_labels, flavor_labels
 from muster.model.nodes import Sharing
 from muster.model.pools import Capacity, Pool
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 
 _WITHOUT_EFA: Final = {names.EFA_RESOURCE: "0", "hugepages-2Mi": "0"}
@@ -55,7 +55,7 @@ def steers(stack: Stack) -> bool:
 def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
-    kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
+    kai = (settings.kai or KaiPolicy()) if stack.scheduler.is_kai else None
     labels = flavor_labels(stack)
     return replace(
         settings,
@@ -66,7 +66,7 @@ def gang_policy(stack: Stack) -> GangPolicy:
                 node_labels={
                     key: value for key, value in labels[pool.name].items() if key != names.POOL_LABEL
                 },
-                zones=zones_of(pool, stack),
+                zones=stack.cluster.zones_of(pool),
                 mig_profile=pool.sharing.profile or "" if pool.sharing.kind is Sharing.MIG else "",
             )
             for pool in stack.pools
@@ -119,7 +119,7 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
         and each.effect in (None, Effect.NO_SCHEDULE)
         for each in pool.kueue.tolerations
     )
-    return stack.scheduler is Scheduler.KUEUE and pool.is_gpu and not tolerated
+    return not stack.scheduler.is_kai and pool.is_gpu and not tolerated
 
 
 def _gpu_memory(pool: Pool) -> int:

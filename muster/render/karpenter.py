@@ -14,7 +14,8 @@ from typing import Any, Final
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import EksCluster, GkeCluster
-from muster.model.node_labels import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL, node_labels, pool_zones
+from muster.model.clusters.eks import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL
+from muster.model.node_labels import node_labels
 from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
@@ -65,7 +66,7 @@ def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> M
 
 def _rule(pool: Pool, cluster: GkeCluster, capacity: Capacity) -> dict[str, Any]:
     reservation = pool.reservation if capacity.is_reserved else None
-    zones = list(pool_zones(pool, cluster))
+    zones = list(cluster.zones_of(pool))
     storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib}
     if pool.machine.disk:
         storage["bootDiskType"] = pool.machine.disk

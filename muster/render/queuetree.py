@@ -25,7 +25,7 @@ from muster.model.names import GPU_RESOURCE, UNCOUNTED_DEVICES
 from muster.model.quantities import Quantity
 from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
 from muster.model.ray import FIRST_WITH_TOKEN
-from muster.model.stack import Scheduler, Stack, kept_for_stack
+from muster.model.stack import Stack, kept_for_stack
 from muster.model.tenancy import Namespaces
 from muster.render import kai
 from muster.render.kueue.queues import local_queues
@@ -53,7 +53,7 @@ def tree(stack: Stack) -> Manifest:
 def queue_tree(stack: Stack) -> QueueTree:
     found = spaces_by_team(stack)
     return QueueTree(
-        kai=stack.scheduler is Scheduler.KAI,
+        kai=stack.scheduler.is_kai,
         gated=stack.is_gated,
         guarded=stack.ray.is_guarded,
         uncounted=_uncounted(stack),
@@ -64,7 +64,7 @@ def queue_tree(stack: Stack) -> QueueTree:
 @kept_for_stack
 def spaces_by_team(stack: Stack) -> Mapping[str, Space]:
     """team -> its own namespace, as the webhooks know it."""
-    queues = _of_kai(stack) if stack.scheduler is Scheduler.KAI else _of_kueue(stack)
+    queues = _of_kai(stack) if stack.scheduler.is_kai else _of_kueue(stack)
     return {
         team.name: Space(
             team=team.name,
@@ -235,7 +235,7 @@ class Submission:
 
 
 def submissions(stack: Stack) -> dict[str, Submission]:
-    is_kai = stack.scheduler is Scheduler.KAI
+    is_kai = stack.scheduler.is_kai
     spaces = spaces_by_team(stack)
     found = {}
     for _, team in stack.teams():

@@ -12,7 +12,6 @@ from typing import Final
 
 from muster.live.fields import text
 from muster.live.snapshot import Node, PodGroup, Snapshot, State, Workload
-from muster.model.stack import Scheduler
 from muster.replay import kai, kueue
 from muster.replay.durations import Kind, Seen
 from muster.replay.recording import End, Ids, Job, Recording, Run, deleted
@@ -160,7 +159,7 @@ def at_moment(recording: Recording, at: float) -> Moment:
 
 def moment_of(snapshot: Snapshot) -> Moment:
     """Of a cluster. Inactive Workloads are in no queue and are left out, as are PodGroups without pods."""
-    if snapshot.scheduler is Scheduler.KAI:
+    if snapshot.scheduler.is_kai:
         return _of_groups(snapshot)
     jobs = sorted(map(kueue.to_job, snapshot.workloads), key=lambda job: (job.created, job.key))
     workloads = {f"{each.namespace}/{each.name}": each for each in snapshot.workloads}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from muster.controller.kube.client import Client
 from muster.controller.kube.connection import Connection
@@ -33,18 +33,38 @@ from muster.replay.watch import (
     quiet_logs,
 )
 
-_JOBS: Final = {Scheduler.KUEUE: WORKLOADS, Scheduler.KAI: POD_GROUPS}
-_LEFT_OUT: Final = {
-    Scheduler.KUEUE: (
-        "Jobs that finished before the start.",
-        "Times in which a Workload was deactivated: they count as waiting.",
-        "Topology requests, admission checks' answers, and elastic changes of a running job's size.",
+
+class _Recorded(NamedTuple):
+    """What is recorded with a scheduler. `bought`: what says which nodes were bought, and whom for."""
+
+    jobs: Kind
+    source: Callable[[Ids, float, bool], Source]
+    bought: tuple[Kind, ...]
+    left_out: tuple[str, ...]
+
+
+_RECORDED: Final = {
+    Scheduler.KUEUE: _Recorded(
+        jobs=WORKLOADS,
+        source=lambda ids, start, named: Workloads(Tracker(ids=ids, start=start, with_names=named)),
+        bought=(NODES, REQUESTS, PLACEHOLDERS),
+        left_out=(
+            "Jobs that finished before the start.",
+            "Times in which a Workload was deactivated: they count as waiting.",
+            "Topology requests, admission checks' answers, and elastic changes of a running job's size.",
+        ),
     ),
-    Scheduler.KAI: (
-        "Jobs that ended before the start.",
-        "Fractions of GPUs: a job that shares a GPU is recorded without it.",
-        "Topology requests, and elastic changes of a running job's size.",
-        "Whether a job that was removed with its pods had succeeded: it counts as deleted.",
+    Scheduler.KAI: _Recorded(
+        jobs=POD_GROUPS,
+        source=lambda ids, start, named: PodGroups(ids=ids, start=start, with_names=named),
+        # KAI binds a gang's pods whole: nodes wait for none.
+        bought=(NODES,),
+        left_out=(
+            "Jobs that ended before the start.",
+            "Fractions of GPUs: a job that shares a GPU is recorded without it.",
+            "Topology requests, and elastic changes of a running job's size.",
+            "Whether a job that was removed with its pods had succeeded: it counts as deleted.",
+        ),
     ),
 }
 # What ended before the last mark is in an older part. A condition is dated by another clock than the mark.
@@ -82,7 +102,7 @@ def record(order: Order, connect: Callable[[], Connection], progress: Callable[[
 async def _record(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> int:
     scheduler, bought = await _check(connect(), order.scheduler)
     for kind, unknown in _UNKNOWN_WITHOUT.items():
-        if kind in _bought(scheduler) and kind not in bought:
+        if kind in _RECORDED[scheduler].bought and kind not in bought:
             progress(f"the account cannot list {kind.resource}, so `muster usage` will not know {unknown}")
     start = _resume if order.out.exists() else _begin
     writer, source, last_mark = start(order, scheduler, progress, bought)
@@ -96,21 +116,16 @@ async def _record(order: Order, connect: Callable[[], Connection], progress: Cal
         return await recorder.run(stop, seconds=order.seconds)
 
 
-def _bought(scheduler: Scheduler) -> tuple[Kind, ...]:
-    """What says which nodes were bought, and whom for. KAI binds a gang's pods whole: nodes wait for none."""
-    return (NODES, REQUESTS, PLACEHOLDERS) if scheduler is Scheduler.KUEUE else (NODES,)
-
-
 async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Scheduler, tuple[Kind, ...]]:
     """One small list of each kind, so that a missing right is an error now and not a retry for ever. Without
     a right the API server refuses a kind that it does not serve in the same way as any other. The scheduler,
-    and what of `_bought` may be listed: jobs are recorded without it as well.
+    and what of `bought` may be listed: jobs are recorded without it as well.
     """
     refusals: list[KubeError] = []
     async with Client(connection, field_manager=AGENT, user_agent=AGENT) as client:
-        for scheduler in (wanted,) if wanted else tuple(_JOBS):
+        for scheduler in (wanted,) if wanted else tuple(_RECORDED):
             try:
-                await _list_one(client, _JOBS[scheduler])
+                await _list_one(client, _RECORDED[scheduler].jobs)
             except NotFound:
                 continue
             except Forbidden as error:
@@ -118,7 +133,7 @@ async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Sche
                 continue
             except KubeError as error:
                 raise _unreadable(connection, error) from None
-            beside = _bought(scheduler)
+            beside = _RECORDED[scheduler].bought
             listed = []
             for kind in _source(scheduler, Ids(b""), 0.0, with_names=False, bought=beside).kinds:
                 try:
@@ -131,8 +146,8 @@ async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Sche
     if refusals:
         raise _unreadable(connection, refusals[0])
     kinds = " or ".join(
-        f"{kind.resource} ({kind.resource.api_version})"
-        for scheduler, kind in _JOBS.items()
+        f"{each.jobs.resource} ({each.jobs.resource.api_version})"
+        for scheduler, each in _RECORDED.items()
         if wanted in (None, scheduler)
     )
     raise RecordingError(
@@ -158,11 +173,7 @@ def _unreadable(connection: Connection, error: KubeError) -> RecordingError:
 def _source(
     scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool, bought: Sequence[Kind]
 ) -> Source:
-    jobs: Source
-    if scheduler is Scheduler.KAI:
-        jobs = PodGroups(ids=ids, start=start, with_names=with_names)
-    else:
-        jobs = Workloads(Tracker(ids=ids, start=start, with_names=with_names))
+    jobs = _RECORDED[scheduler].source(ids, start, with_names)
     return WithNodes(jobs, ids, bought[1:]) if bought else jobs
 
 
@@ -170,7 +181,7 @@ def _begin(
     order: Order, scheduler: Scheduler, progress: Callable[[str], None], bought: Sequence[Kind]
 ) -> tuple[Writer, Source, float]:
     now = time.time()
-    left_out = _LEFT_OUT[scheduler] if bought else (*_LEFT_OUT[scheduler], _NODES_LEFT_OUT)
+    left_out = (*_RECORDED[scheduler].left_out, *(() if bought else (_NODES_LEFT_OUT,)))
     header = Header(
         scheduler=scheduler,
         start=now,

@@ -36,7 +36,7 @@ from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.errors import MusterError
 from muster.live.snapshot.kueue import parse_amount
 from muster.model import names
-from muster.model.node_labels import INSTANCE_TYPE_LABEL
+from muster.model.names import INSTANCE_TYPE_LABEL
 from muster.model.quantities import many
 from muster.replay.recording import Booked, Gap, Ids, Job, Node, Recording, Usable
 from muster.replay.recording_file import Writer

@@ -13,7 +13,7 @@ from muster.model.kueue.tree import in_pool_unit, nominal_quota, queue_name, to_
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.quotas import is_unlimited
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.replay.recording import End, Job, Node, PodSet, Recording, RecordingError, Run
 from muster.usage.ledger import Hold, Quotas, Supply, Window
 
@@ -278,7 +278,7 @@ def to_terms(stack: Stack) -> Terms:
     members = stack.queue_members()
     teams = {space: team.name for space, team in stack.teams_by_namespace().items()}
     queues = {queue_name(of_queue[0]): owner for owner, of_queue in members.items()}
-    if stack.scheduler is Scheduler.KAI:
+    if stack.scheduler.is_kai:
         leaves = {node.name: node.team.name for node in kai_tree.nodes(stack) if node.team is not None}
         teams, queues = teams | leaves, queues | leaves
     return Terms(

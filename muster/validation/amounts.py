@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from muster.model.clusters import Cluster, EksCluster
-from muster.model.node_labels import sizes
+from muster.model.clusters import Cluster
 from muster.model.pools import Pool
 from muster.model.quantities import GIB
 from muster.model.queues import Allowance, Amount, Bound, Share
@@ -106,9 +105,7 @@ def _shares(context: _RuleContext, path: str, shares: Mapping[str, Share]) -> It
 
 def _unbounded(path: str, pool: Pool, cluster: Cluster) -> Iterator[Violation]:
     """On EKS quota alone bounds what a pool has in all of its zones together."""
-    if not isinstance(cluster, EksCluster):
-        return
-    groups = sizes(pool, cluster)
+    groups = cluster.group_sizes(pool)
     most = sum(nodes for _, nodes in groups.values())
     if len(groups) > 1 and most > pool.max_nodes:
         message = (

@@ -384,7 +384,7 @@ def _supported(version: str) -> Iterator[Violation]:
 
 
 def _where(cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
-    if isinstance(cluster, GkeCluster) and cluster.zone is not None:
+    if cluster.zone is not None:
         yield from single_zone_rules(f"{_PATH}.zone", cluster.zone, cluster.region)
         return
     yield from region_rules(f"{_PATH}.region", cluster.region, cluster.provider)
@@ -424,32 +424,29 @@ class ClusterIdentity:
 
 def identity_of(cluster: Cluster) -> ClusterIdentity | None:
     """None for an existing cluster, which several stacks may use one after another."""
-    match cluster:
-        case GkeCluster():
-            return ClusterIdentity(
-                provider=Provider.GKE, region=cluster.region, name=cluster.name, project=cluster.project
-            )
-        case EksCluster():
-            return ClusterIdentity(provider=Provider.EKS, region=cluster.region, name=cluster.name)
-        case _:
-            return None
+    if not cluster.is_ours:
+        return None
+    return ClusterIdentity(
+        provider=cluster.provider, region=cluster.region, name=cluster.name, project=cluster.project
+    )
 
 
 def duplicate_cluster_rules(cluster: Cluster, others: Mapping[str, ClusterIdentity]) -> Iterator[Violation]:
     """Report every other stack that describes the same cluster. `others` maps stack name to cluster."""
     own = identity_of(cluster)
     for stack in sorted(stack for stack, identity in others.items() if identity == own):
-        if isinstance(cluster, EksCluster):
+        what = f"{cluster.name!r} in {cluster.region}"
+        if cluster.project:
             message = (
-                f"{cluster.name!r} in {cluster.region} is also described by stack {stack}. That is "
-                f"correct only if the two stacks use different AWS accounts."
-            )
-            fix = "if both use the same account, give one of them another name or another region."
-            yield Violation(f"{_PATH}.name", message, fix, "warning")
-        elif isinstance(cluster, GkeCluster):
-            message = (
-                f"{cluster.name!r} in {cluster.region} of project {cluster.project} is also "
-                f"described by stack {stack}: two stacks cannot create the same cluster."
+                f"{what} of project {cluster.project} is also described by stack {stack}: two stacks cannot "
+                "create the same cluster."
             )
             fix = "give one of them another name, or another region or project."
             yield Violation(f"{_PATH}.name", message, fix)
+        else:
+            message = (
+                f"{what} is also described by stack {stack}. That is correct only if the two stacks use "
+                "different AWS accounts."
+            )
+            fix = "if both use the same account, give one of them another name or another region."
+            yield Violation(f"{_PATH}.name", message, fix, "warning")

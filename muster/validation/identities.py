@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster, GkeCluster
 from muster.model.exporters import EXPORTERS
-from muster.model.identities import POD_ACCOUNT, bound_accounts, is_bucket, is_identity, is_made
+from muster.model.identities import POD_ACCOUNT, bound_accounts, is_made
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
@@ -132,7 +132,7 @@ def cloud_identity_rules(stack: Stack) -> list[Violation]:
     found: list[Violation] = []
     for chain, team in stack.teams():
         path = team_path(chain, team)
-        if isinstance(stack.cluster, ExistingCluster):
+        if not stack.cluster.is_ours:
             found += _nothing_made(path, team)
         else:
             found += [*_forms(path, stack.cluster, team), *_rights_of_others(path, team)]
@@ -160,20 +160,15 @@ def _nothing_made(path: str, team: Team) -> Iterator[Violation]:
 
 
 def _forms(path: str, cluster: Cluster, team: Team) -> Iterator[Violation]:
-    is_amazon = isinstance(cluster, EksCluster)
+    form = cluster.IDENTITY
     own = {at("serviceAccounts", name): identity for name, identity in team.access.accounts.items()}
     for key, identity in {"identity": team.access.identity, **own}.items():
-        if identity is not None and not is_identity(cluster, identity):
-            noun = "the ARN of an IAM role" if is_amazon else "the address of a Google service account"
-            form = (
-                "arn:aws:iam::123456789012:role/name" if is_amazon else "name@project.iam.gserviceaccount.com"
-            )
-            yield Violation(at(path, key), f"{identity!r} is not {noun}.", f"write one like {form}.")
+        if identity is not None and not form.pattern.match(identity):
+            message = f"{identity!r} is not {form.noun}."
+            yield Violation(at(path, key), message, f"write one like {form.example}.")
     for bucket in team.access.buckets:
-        if not is_bucket(cluster, bucket):
-            message = (
-                f"{bucket!r} cannot be the name of a bucket in {'S3' if is_amazon else 'Cloud Storage'}."
-            )
+        if not cluster.BUCKET.pattern.match(bucket):
+            message = f"{bucket!r} cannot be the name of a bucket in {cluster.BUCKET.noun}."
             fix = "write only its name, without s3://, gs://, a path or a wildcard."
             yield Violation(at(path, f"buckets.{bucket}"), message, fix)
 
@@ -199,7 +194,7 @@ def _alike(stack: Stack) -> Iterator[Violation]:
 
 def _resources(cluster: Cluster, team: Team) -> Iterator[tuple[str, str, str]]:
     """Key, kind and name of what is made in the cloud for a team, former names included."""
-    if isinstance(cluster, ExistingCluster):
+    if not cluster.is_ours:
         return
     has_own = team.access.identity is not None or is_made(cluster, team)
     for each in bound_accounts(team):

@@ -25,7 +25,7 @@ from muster.model.priorities import HIGHEST
 from muster.model.programs import Program
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
 from muster.model.quotas import whole
-from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.stack import ArtifactSource, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.identities import bad_name, is_dns_label
 from muster.validation.paths import department_path, team_path
@@ -36,7 +36,7 @@ _LONGEST_NAME: Final = 63
 
 
 def kai_rules(stack: Stack) -> list[Violation]:
-    if stack.scheduler is not Scheduler.KAI:
+    if not stack.scheduler.is_kai:
         return []
     queues = list(nodes(stack))
     found = [*_artifacts(stack), *_others(stack), *_shards(stack), *_classes(stack)]

@@ -17,9 +17,8 @@ from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
-from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster
 from muster.model.machines import FURTHER_NETWORKS, MACHINES, Machine, machines_of, similar_machines
-from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
 from muster.model.quantities import GIB
 from muster.model.regions import Provider
@@ -217,7 +216,7 @@ _REMOVE: Final = "remove `networks`: jobs of several nodes then talk over the fi
 
 
 def gpudirect_rules(stack: Stack) -> Iterator[Violation]:
-    if not isinstance(stack.cluster, GkeCluster):
+    if not stack.cluster.is_ours:
         return
     for pool in stack.pools:
         if pool.networks and pool.machine.fabric is not None:
@@ -281,9 +280,9 @@ def _slice(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     if pool.min_nodes not in (0, nodes) and pool.capacity is not Capacity.QUEUED:
         message = f"all {nodes} nodes of a slice come and go at once."
         yield Violation(f"{path}.minNodes", message, f"write {nodes} to keep the slice, or remove minNodes.")
-    if isinstance(cluster, ExistingCluster):
+    if not cluster.is_ours:
         return
-    zones = pool_zones(pool, cluster) if isinstance(cluster, GkeCluster) else pool.zones or cluster.zones
+    zones = cluster.zones_of(pool)
     if len(zones) != 1:
         message = "all nodes of a slice are in one zone."
         one_of = f", one of {', '.join(zones)}" if zones else ""

@@ -9,9 +9,10 @@ from typing import Final
 
 from muster.model import names
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster
+from muster.model.clusters.eks import LONGEST_GROUP
 from muster.model.machines import PAGES, zones_read, zones_selling
-from muster.model.node_labels import LONGEST_GROUP, group_names, zones_without_machine
+from muster.model.node_labels import zones_without_machine
 from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import MOST_RUN, Pool, missing_on
 from muster.model.regions import Provider
@@ -36,7 +37,7 @@ _PROFILED: Final = ("a3-", "a4-", "ct6e-")
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     yield from _made_by_us(pool, cluster.provider, path)
-    if isinstance(cluster, ExistingCluster):
+    if not cluster.is_ours:
         return
     if cluster.provider is Provider.GKE and not GKE_NAME.match(pool.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
@@ -56,12 +57,10 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
 
 def node_group_rules(pools: Iterable[Pool], cluster: Cluster) -> Iterator[Violation]:
     """The names of the node groups of all pools of an EKS cluster."""
-    if not isinstance(cluster, EksCluster):
-        return
     seen: dict[str, str] = {}
     for pool in pools:
         path = f"muster:pools.{pool.name}"
-        names_of_pool = group_names(pool, cluster)
+        names_of_pool = cluster.group_names(pool)
         longest = max(names_of_pool, key=len, default="")
         if len(pool.name) <= LONGEST_GROUP < len(longest):
             message = (
@@ -96,7 +95,7 @@ def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation
             yield Violation(f"{path}.{key}", message, "remove it, and set it where the nodes are made.")
 
 
-def _zones(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
+def _zones(pool: Pool, path: str, cluster: Cluster) -> Iterator[Violation]:
     for index, zone in enumerate(pool.zones):
         if cluster.zones and zone not in cluster.zones:
             message = f"{zone} is no zone of the cluster."
@@ -105,11 +104,10 @@ def _zones(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[
         yield from zone_rules(f"{path}.zones", pool.zones, cluster.region, cluster.provider)
     if len(set(pool.zones)) < len(pool.zones):
         yield Violation(f"{path}.zones", "names a zone twice.", "write each once.")
-    if isinstance(cluster, GkeCluster):
-        yield from _not_sold(pool, path, cluster)
+    yield from _not_sold(pool, path, cluster)
 
 
-def _not_sold(pool: Pool, path: str, cluster: GkeCluster) -> Iterator[Violation]:
+def _not_sold(pool: Pool, path: str, cluster: Cluster) -> Iterator[Violation]:
     """A warning: the table is of one day, and the project's own answer is the doctor's to ask for."""
     missing = zones_without_machine(pool, cluster)
     if missing:
@@ -138,12 +136,11 @@ def _image(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
         yield Violation(f"{path}.image", message, fix, level="warning")
 
 
-def _plugin(pool: Pool, cluster: GkeCluster | EksCluster, path: str) -> Iterator[Violation]:
+def _plugin(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     """A warning where something else than Muster has to advertise the accelerators. Auto Mode does it itself:
     https://docs.aws.amazon.com/eks/latest/userguide/automode.html
     """
-    is_auto = isinstance(cluster, EksCluster) and cluster.is_auto
-    if pool.device == names.NEURON_RESOURCE and not is_auto:
+    if pool.device == names.NEURON_RESOURCE and not cluster.is_auto:
         message = f"Muster does not install the device plugin that advertises {pool.device}."
         fix = "install Neuron's: https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html"
         yield Violation(f"{path}.machine", message, f"{fix}.", level="warning")
@@ -226,14 +223,13 @@ def _profile(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
         yield Violation(path, "makes the networks that `networks` names.", "keep one of the two.")
 
 
-def _fabric(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
+def _fabric(pool: Pool, path: str, cluster: Cluster) -> Iterator[Violation]:
     """A warning where jobs of several nodes do not use the machine's network between GPUs."""
     missing = missing_on(pool) if pool.max_nodes > 1 else ""
     if not missing:
         return
     fabric = pool.machine.fabric
-    is_auto = isinstance(cluster, EksCluster) and cluster.is_auto
-    enable = "use `autoscaler: karpenter`" if is_auto else "remove `efa: false`"
+    enable = "use `autoscaler: karpenter`" if cluster.is_auto else "remove `efa: false`"
     page = '"Fast networks between nodes" of the documentation'
     key, way = ("networks", f"see the page {page}, and {PAGES[fabric]}") if fabric else ("efa", enable)
     message = f"jobs of several nodes talk over the first network card of each: {missing}."

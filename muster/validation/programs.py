@@ -17,7 +17,7 @@ from muster.model.nodes import Sharing
 from muster.model.observability import Scraping
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.regions import Provider
-from muster.model.stack import ArtifactSource, GangMode, PodsReady, Scheduler, Stack
+from muster.model.stack import ArtifactSource, GangMode, PodsReady, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.paths import team_path
 
@@ -106,7 +106,7 @@ def recording_rules(stack: Stack) -> Iterator[Violation]:
 
 
 def _unplayable(stack: Stack) -> Iterator[str]:
-    if stack.scheduler is not Scheduler.KUEUE:
+    if stack.scheduler.is_kai:
         yield f"a stack with {stack.scheduler}"
     if stack.kueue.usage_sharing is not None:
         yield "`muster:kueue.admissionFairSharing`"
@@ -120,7 +120,7 @@ def budget_rules(stack: Stack) -> Iterator[Violation]:
     if not budgets.teams:
         return
     path = "muster:budgets"
-    if stack.scheduler is not Scheduler.KUEUE:
+    if stack.scheduler.is_kai:
         yield Violation(
             path,
             "KAI has no queue that starts nothing more and lets its work run.",
@@ -148,12 +148,11 @@ _SHORTEST: Final = timedelta(minutes=5)
 
 def idle_rules(stack: Stack) -> Iterator[Violation]:
     """What `idle` needs: our controller with Kueue, and an exporter."""
-    is_ours = stack.scheduler is Scheduler.KUEUE and stack.gang_admission.mode is GangMode.MUSTER
     for chain, team in stack.teams():
         if team.idle is None:
             continue
         path = at(team_path(chain, team), "idle")
-        if not is_ours:
+        if not stack.answers_checks:
             message = "the controller of Muster's gang admission looks at gangs, with Kueue alone."
             fix = "remove it, or use Kueue and `muster:gangAdmission`."
             yield Violation(path, message, fix)
@@ -208,10 +207,8 @@ def _images(stack: Stack) -> Iterator[Violation]:
 def program_rules(stack: Stack) -> list[Violation]:
     """Every setting that has no effect because its program is not installed by the stack."""
     found: list[Violation] = []
-    if stack.scheduler is Scheduler.KUEUE and not stack.installs(Program.KUEUE):
-        found += _kueue(stack)
-    if stack.scheduler is Scheduler.KAI and not stack.installs(Program.KAI):
-        found += _kai(stack.kai)
+    if not stack.installs(stack.scheduler.program):
+        found += _kai(stack.kai) if stack.scheduler.is_kai else _kueue(stack)
     if not stack.installs(Program.GPU_OPERATOR):
         found += _gpu_operator(stack)
     elif stack.gpu_operator.install and required_installation(stack) is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from muster.model.capacity import Capacity, Gangs
-from muster.model.clusters import Cluster, EksCluster, GkeCluster, GkeProvisioner, GpuDriver, NodeProvisioner
+from muster.model.clusters import Cluster, EksCluster, NodeProvisioner
 from muster.model.nodes import Image, ImagePull, LocalDisks, Placement, Sharing
 from muster.model.pools import Pool
 from muster.model.stack import GangMode, Stack
@@ -25,9 +25,9 @@ _COMPUTE_CLASSES_RESERVED: Final = ("kubernetes.io", "k8s.io", "cloud.google.com
 
 def compute_class_rules(stack: Stack) -> Iterator[Violation]:
     cluster = stack.cluster
-    if not isinstance(cluster, GkeCluster) or cluster.autoscaler is not GkeProvisioner.COMPUTE_CLASSES:
+    if not cluster.has_compute_classes:
         return
-    if cluster.gpu_driver is GpuDriver.INSTALLER:
+    if cluster.has_driver_installer:
         message = "a ComputeClass installs GKE's default or latest driver, and no other."
         yield Violation("muster:cluster.gpuDriver", message, "write default or latest.")
     for pool in stack.pools:
@@ -142,7 +142,7 @@ def fallback_rules(pool: Pool, cluster: Cluster, choice: Choice) -> Iterator[Vio
     if not pool.fallback:
         return
     path, ways = f"muster:pools.{pool.name}", (pool.capacity, *pool.fallback)
-    if not _takes_several(cluster):
+    if not (cluster.is_ours and cluster.makes_nodes_for_pods):
         message = "is a list, and the autoscaler of this cluster buys the nodes of a pool in one way."
         fix = (
             "write a pool for each way: work goes to reservation, on-demand and spot in this order. Or use "
@@ -158,17 +158,11 @@ def fallback_rules(pool: Pool, cluster: Cluster, choice: Choice) -> Iterator[Vio
         message = "has the reservation after what is bought: it would be paid for and not used."
         yield Violation(f"{path}.capacity", message, "write reservation first.")
     own = [each for each in _OF_KARPENTER if each in ways]
-    if isinstance(cluster, EksCluster) and [*ways] != own:
+    if not cluster.has_compute_classes and [*ways] != own:
         message = f"is [{', '.join(ways)}], and Karpenter tries [{', '.join(own)}], whatever is written."
         yield Violation(f"{path}.capacity", message, "write that order, or a pool for each way.")
     for capacity in pool.fallback:
         yield from bought(replace(choice, capacity=capacity), path)
-
-
-def _takes_several(cluster: Cluster) -> bool:
-    if isinstance(cluster, GkeCluster):
-        return cluster.autoscaler is GkeProvisioner.COMPUTE_CLASSES
-    return isinstance(cluster, EksCluster) and not cluster.answers_requests
 
 
 # The word `gangs` of a pool: how gangs get its nodes.

@@ -14,7 +14,7 @@ from muster.model.kai import NON_PREEMPTIBLE, OWN_CLASSES, KaiSettings, QueueSet
 from muster.model.kai.tree import Partition, partitions
 from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
-from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
+from muster.model.stack import GangMode, PodsReady, Stack
 from muster.model.violations import Violation, at
 from muster.model.work import GATED, Work
 from muster.validation.paths import department_path, explicit_keys, team_path
@@ -31,7 +31,7 @@ class _RuleContext:
 
 
 def unsupported_fields(stack: Stack) -> list[Violation]:
-    if stack.scheduler is Scheduler.KUEUE:
+    if not stack.scheduler.is_kai:
         return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
     found = [*_work(stack), *_gangs(stack), *_priorities(stack)]

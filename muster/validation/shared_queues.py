@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Final
 
-from muster.model.clusters import Cluster, GkeCluster
+from muster.model.clusters import Cluster
 from muster.model.gpu_operator import GpuStack, gpu_stack
 from muster.model.kueue import QueueOptions
 from muster.model.nodes import MIG_PROFILES, MOST_SHARES, NOT_ISOLATED, Image, Sharing
@@ -77,8 +77,7 @@ def _reachable(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
         message = "OKE's add-on NvidiaGpuPlugin advertises these GPUs, and Muster does not configure it."
         fix = "remove `sharing`, or remove the add-on, use nodes without a driver and write `cloud: other`."
         yield Violation(f"{path}.sharing", message, fix)
-    has_installer = isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed
-    if has_installer and pool.sharing.kind is Sharing.MIG:
+    if cluster.has_driver_installer and pool.sharing.kind is Sharing.MIG:
         message = "on GKE only GKE's own driver cuts GPUs into instances."
         yield Violation(f"{path}.sharing", message, "use `gpuDriver: default` for the cluster.")
 

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster
+from muster.model.clusters import Cluster
 from muster.model.identities import AWS_PRINCIPAL
 from muster.model.kai import QueueSettings
 from muster.model.queues import Allowance, Department, Team
@@ -169,10 +169,10 @@ def _mounted_at_once(volume: Volume, cluster: Cluster, path: str) -> Iterator[Vi
     """A shared volume of a class that makes disks never gets one. `shared` has no other default there: an
     unshared volume would stop a gang on its second node, where this answer comes before anything is made.
     """
-    if not volume.shared or volume.volume is not None or isinstance(cluster, ExistingCluster):
+    if not volume.shared or volume.volume is not None or not cluster.is_ours:
         return
     name = volume.storage_class
-    if name is None and (not isinstance(cluster, EksCluster) or cluster.storage.default_class):
+    if name is None and cluster.has_default_class:
         message = "several nodes are to mount it at once, and the cluster's default StorageClass makes disks"
     elif name in _DISK_CLASSES[cluster.provider]:
         message = f"several nodes are to mount it at once, and StorageClass {name} makes disks"

@@ -8,12 +8,10 @@ from contextlib import suppress
 from datetime import date
 from typing import Final
 
-from muster.model.clusters import EksCluster, GkeCluster, ReleaseChannel
 from muster.model.gpu_operator import FIRST_BY_CDI, installation
 from muster.model.minimum_versions import FIRST_UNKNOWN, Reading, out_of_range, reading_of
 from muster.model.names import is_production
 from muster.model.programs import PLACEMENTS, Program, Version
-from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
 from muster.model.support_calendar import Outlook, Phase, outlook
 from muster.model.violations import Violation, at
@@ -35,15 +33,11 @@ def support_rules(stack: Stack, *, today: date) -> Iterator[Violation]:
 
 def cluster_outlook(stack: Stack, *, today: date) -> Outlook | None:
     """None for a cluster that is not ours, or whose version the cloud chooses."""
-    match stack.cluster:
-        case EksCluster(version=version):
-            # Muster's clusters are not enrolled in extended support (components/clusters/eks).
-            return outlook(Provider.EKS, version, today=today)
-        case GkeCluster(version=str(version), release_channel=channel):
-            extended = channel is ReleaseChannel.EXTENDED
-            return outlook(Provider.GKE, version, today=today, extended=extended)
-        case _:
-            return None
+    cluster = stack.cluster
+    if not (cluster.is_ours and cluster.version):
+        return None
+    extended = cluster.has_extended_support
+    return outlook(cluster.provider, cluster.version, today=today, extended=extended)
 
 
 _PATH: Final = "muster:versions"
@@ -124,10 +118,10 @@ def _path(program: Program) -> str:
 
 
 def _is_installed(stack: Stack, program: Program) -> bool:
-    other = {Scheduler.KUEUE: Program.KAI, Scheduler.KAI: Program.KUEUE}[stack.scheduler]
     if program is Program.GPU_OPERATOR and stack.artifacts is ArtifactSource.UPSTREAM:
         return installation(stack) is not None
-    return program is not other and stack.installs(program)
+    is_other = program in {each.program for each in Scheduler} - {stack.scheduler.program}
+    return not is_other and stack.installs(program)
 
 
 def _has_plugin(stack: Stack) -> bool:

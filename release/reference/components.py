@@ -13,9 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from muster.components import outputs
-from muster.components.outputs import Outputs
 from muster.paths import PACKAGE
+from release.reference import outputs
 from release.reference.markdown import WRITTEN, code, item, slug
 
 # The arguments of a class, and what its docstring says of each. Read from source: nothing is imported.
@@ -197,7 +196,7 @@ from the first to the second.
 
 def outputs_page() -> str:
     """The whole page."""
-    sections: dict[str, Outputs] = {
+    sections: dict[str, outputs.Outputs] = {
         "Every stack": outputs.STACK,
         "A team in `teams`": outputs.TEAM,
         "Stacks that make their cluster: `gke`, `eks`": outputs.MADE_CLUSTER,

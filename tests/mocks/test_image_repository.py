@@ -11,7 +11,6 @@ from muster.artifacts.publish import build
 from muster.components.gang_admission import STEP, STEP_VARIABLE, image_repository
 from muster.config.edit import template
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
-from muster.model.programs import address
 from tests.mocks.recorder import run
 
 GOOGLE = "gcp:artifactregistry/repository:Repository"
@@ -31,7 +30,7 @@ def test_on_gke_it_lies_beside_the_cluster_and_tags_never_move() -> None:
     assert made["dockerConfig"] == {"immutableTags": True}
     assert isinstance(here, GkeCluster)
     host = f"{made['location']}-docker.pkg.dev/{made['project']}/{made['repositoryId']}"
-    assert address(here) == f"{host}/gang-admission"
+    assert here.image_address() == f"{host}/gang-admission"
 
 
 @pytest.mark.parametrize(
@@ -44,13 +43,13 @@ def test_on_eks_it_is_scanned_encrypted_and_tags_never_move(key: str | None, kin
     assert made["imageScanningConfiguration"] == {"scanOnPush": True}
     assert made["encryptionConfigurations"][0]["encryptionType"] == kind
     assert isinstance(here, EksCluster)
-    place = address(here, account="123456789012")
+    place = here.image_address(lambda: "123456789012")
     assert place == f"123456789012.dkr.ecr.{here.region}.amazonaws.com/{made['name']}"
 
 
 def test_somebody_elses_cluster_has_somebody_elses_registry() -> None:
     assert image_repository(ExistingCluster(name="x")) is None
-    assert address(ExistingCluster(name="x")) is None
+    assert ExistingCluster(name="x").image_address() is None
 
 
 def test_nothing_but_the_repository_is_asked_of_the_engine(

@@ -11,9 +11,9 @@ from tests.waiting import PATIENCE
 _PROGRAM = """
 import os, shutil, signal, sys
 from functools import partial
-from components import outputs
-outputs.go_quietly()
-outputs.at_the_end(partial(shutil.rmtree, sys.argv[1]))
+from components import interrupts
+interrupts.go_quietly()
+interrupts.at_the_end(partial(shutil.rmtree, sys.argv[1]))
 if sys.argv[2] == "interrupted":
     os.kill(os.getpid(), signal.SIGINT)
 """

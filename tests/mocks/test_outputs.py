@@ -11,11 +11,11 @@ import pulumi
 import pytest
 
 from muster.artifacts import upstream
-from muster.components import outputs
 from muster.components.program import make
 from muster.config import load
 from muster.model.charts import ImageSource
 from muster.model.clusters import ExistingCluster, Provider
+from release.reference import outputs
 from tests.mocks.recorder import run
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from muster.config.today import today
-from muster.facts import OLD_AFTER, PAGES, Fact, facts, links, old_facts, undated_links
 from muster.paths import IMPORT_ROOT
+from release.facts import OLD_AFTER, PAGES, Fact, facts, links, old_facts, undated_links
 
 DAY = date(2026, 11, 29)
 

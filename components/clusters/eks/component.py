@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 import pulumi
@@ -72,7 +73,9 @@ class EksGpuCluster(Component):
             key_arn=key_arn,
             opts=child,
         )
-        self.cloud: Cloud | None = Cloud(provider=amazon, control_plane=made)
+        self.cloud: Cloud | None = Cloud(
+            provider=amazon, control_plane=made, team_identity=partial(roles.team_identity, cluster=cluster)
+        )
         for who, entry in sorted(_entries(cluster.access, args.access).items()):
             control_plane.grant(f"{name}-access-{who}", entry, cluster=made, described=cluster, opts=child)
         self.system: aws.eks.NodeGroup | None = None

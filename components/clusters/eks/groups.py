@@ -19,7 +19,7 @@ from muster.model import names
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import EksCluster
 from muster.model.machines import AMD64, ARM64, Machine
-from muster.model.node_labels import group_name, node_labels, sizes
+from muster.model.node_labels import node_labels
 from muster.model.nodes import Image, Placement
 from muster.model.pools import Pool
 from muster.render.karpenter import user_data
@@ -201,13 +201,13 @@ class NodeGroups:
         )
         return [
             self._of_zone(pool, template, zone=zone, size=size)
-            for zone, size in sizes(pool, described).items()
+            for zone, size in described.group_sizes(pool).items()
         ]
 
     def _of_zone(
         self, pool: Pool, template: aws.ec2.LaunchTemplate, *, zone: str, size: tuple[int, int]
     ) -> aws.eks.NodeGroup:
-        name = group_name(pool, zone, self._cluster)
+        name = self._cluster.group_name(pool, zone)
         described = self._cluster
         group = self._group(
             name,

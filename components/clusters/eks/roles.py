@@ -101,9 +101,7 @@ def team_policy(buckets: Mapping[str, BucketRight]) -> dict[str, Any]:
 def team_identity(
     team: Team, *, prefix: str, cluster: EksCluster, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
-    of the names of the resources.
-    """
+    """As Cloud.team_identity says it."""
     role_arn: pulumi.Input[str] | None = team.access.identity
     found: list[pulumi.Resource] = []
     if is_made(cluster, team):

@@ -9,6 +9,7 @@ https://cloud.google.com/kubernetes-engine/docs/concepts/workload-identity#ident
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pulumi
@@ -173,7 +174,9 @@ class GkeGpuCluster(Component):
             kms_key=kms_key,
             opts=child,
         )
-        self.cloud: Cloud | None = Cloud(provider=google, control_plane=made)
+        self.cloud: Cloud | None = Cloud(
+            provider=google, control_plane=made, team_identity=partial(team_identity, cluster=cluster)
+        )
         self.provisioning: Provisioning | None = None
         nodes = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=identity.granted))
         self.system = pools.system_pool(
@@ -257,9 +260,7 @@ TEAM_ROLES: Final = {
 def team_identity(
     team: Team, *, prefix: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
-    of the names of the resources.
-    """
+    """As Cloud.team_identity says it."""
     own = google_address(cluster, team)
     name = f"{prefix}-team-{team.name}"
     found: list[pulumi.Resource] = []

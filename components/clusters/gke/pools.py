@@ -11,7 +11,6 @@ import pulumi_gcp as gcp
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import GkeCluster, GpuDriver, ReleaseChannel
-from muster.model.node_labels import pool_zones
 from muster.model.nodes import LocalDisks, NetworkProfile, NodeNetwork, Placement
 from muster.model.pools import MOST_RUN, Pool
 
@@ -180,7 +179,7 @@ def pool(
     kms_key: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.NodePool:
-    zones = pool_zones(one, cluster)
+    zones = cluster.zones_of(one)
     return gcp.container.NodePool(
         f"{prefix}-{one.name}",
         name=one.name,

@@ -127,28 +127,6 @@ def index_of(images: Sequence[Image]) -> bytes:
     return encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
 
 
-def archive_of(images: Sequence[Image], *, made_at: int) -> bytes:
-    """The images of all platforms as one oci-archive, which skopeo and podman read.
-    https://github.com/opencontainers/image-spec/blob/main/image-layout.md
-    """
-    index = index_of(images)
-    blobs = {digest_of(content): content for content in (index, *(image.manifest for image in images))}
-    for image in images:
-        blobs |= image.blobs
-    files = {f"blobs/{digest.replace(':', '/')}": content for digest, content in blobs.items()}
-    files["oci-layout"] = encoded({"imageLayoutVersion": "1.0.0"})
-    files["index.json"] = encoded(
-        {"schemaVersion": 2, "mediaType": INDEX, "manifests": [descriptor(INDEX, index)]}
-    )
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for place, content in sorted(files.items()):
-            info = tarfile.TarInfo(place)
-            info.mtime, info.size, info.mode = made_at, len(content), 0o644
-            tar.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
-
-
 def push(images: Sequence[Image], registry: Registry, *, tag: str) -> str:
     """Push the image and its index, and return the index's digest."""
     for image in images:

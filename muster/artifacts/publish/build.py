@@ -46,8 +46,6 @@ from muster.local.builder.images import (
 )
 from muster.local.builder.progress import Board, shown
 from muster.local.builder.versions import Program, load
-from muster.model.clusters import EksCluster
-from muster.model.programs import address
 from muster.model.stack import Stack
 from muster.paths import PACKAGE
 
@@ -207,8 +205,7 @@ class PushTargetError(MusterError):
 
 def repository_of(stack: Stack) -> str:
     """`host/path` of the stack's own repository."""
-    account = _account(stack.cluster.region) if isinstance(stack.cluster, EksCluster) else ""
-    found = address(stack.cluster, account=account)
+    found = stack.cluster.image_address(lambda: _account(stack.cluster.region))
     if found is None:
         raise PushTargetError(
             "Muster did not make this stack's cluster, so it knows no registry for it.",

@@ -32,7 +32,6 @@ from muster.config.today import today
 from muster.distribution import version
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect
-from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
 from muster.model.stack import Stack
 from muster.paths import stack_name
@@ -151,12 +150,12 @@ def _write_record(target: Path, file: Path, stack: Stack, findings: list[Finding
 
 def _cluster(stack: Stack, kubeconfig: Path | None, context: str) -> Reach | None:
     """How to reach the cluster. That of a cloud has no context of its own in the stack."""
-    known = stack.cluster if isinstance(stack.cluster, ExistingCluster) else None
-    if known is None and kubeconfig is None and not context:
+    cluster = stack.cluster
+    if cluster.is_ours and kubeconfig is None and not context:
         return None
-    if known is not None and known.kubeconfig and kubeconfig is None:
-        kubeconfig = Path(known.kubeconfig).expanduser()
-    wanted = context or (known.context or "" if known else "")
+    if cluster.kubeconfig and kubeconfig is None:
+        kubeconfig = Path(cluster.kubeconfig).expanduser()
+    wanted = context or cluster.context or ""
     return lambda: connect(kubeconfig_path(kubeconfig), context=wanted)
 
 

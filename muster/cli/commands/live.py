@@ -32,7 +32,6 @@ from muster.live.why.format import format_status
 from muster.live.why.job_status import JobStatus, fetch_job_pods, fetch_status
 from muster.live.why.pods import log_path
 from muster.model import names
-from muster.model.stack import Scheduler
 from muster.model.waiting import clock
 from muster.printable import printable
 
@@ -194,7 +193,7 @@ def snapshot(*, kubeconfig: Path | None, context: str, out: str) -> None:
     """
     api = connect(kubeconfig_path(kubeconfig), context=context, progress=note_list)
     found = fetch_snapshot(api)
-    if found.scheduler is Scheduler.KAI and found.pod_groups is None:
+    if found.scheduler.is_kai and found.pod_groups is None:
         note("`list` is missing on pods, nodes, podgroups or bindrequests: `muster what-if` needs them.")
     put(out, format_snapshot(found))
 

@@ -77,7 +77,7 @@ def local_up(
         _already_up(found[0], scheduler, autoscaler)
         return
     by_karpenter = autoscaler is Autoscaler.KARPENTER
-    has_kai = scheduler is Scheduler.KAI
+    has_kai = scheduler.is_kai
     _refuse_together(scheduler, autoscaler)
     offered = pools or (KAI_POOLS if has_kai else KARPENTER_POOLS if by_karpenter else LOCAL_POOLS)
     _check_pools(offered, by_karpenter=by_karpenter)
@@ -96,7 +96,7 @@ def local_up(
     if not is_quiet():
         click.echo(f"local cluster {name}")
     cloud = boot.Cloud(pools=offered, autoscaler=autoscaler, clock_scale=clock_scale)
-    cluster = boot.up(name, artifacts, step=step, cloud=cloud, scheduler=scheduler)
+    cluster = boot.up(name, artifacts, step=step, cloud=cloud, has_kai=has_kai)
     click.echo(f"  {time.monotonic() - begun:5.1f} s  ready: {cluster.api_url}")
     for lack in control.notes(cluster):
         click.echo(f"  note: {lack}")
@@ -113,7 +113,7 @@ def _check_pools(file: Path, *, by_karpenter: bool) -> None:
 
 
 def _refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
-    if scheduler is Scheduler.KAI and autoscaler is Autoscaler.KARPENTER:
+    if scheduler.is_kai and autoscaler is Autoscaler.KARPENTER:
         raise MusterError(
             "--scheduler kai with --autoscaler karpenter: no stack of the local cluster has both.",
             fix="leave one of them out.",

@@ -15,7 +15,6 @@ from muster.cli.options import FILE, Written, assumption_options, existing_stack
 from muster.cli.output import STDOUT, format_report, note, progress, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.model.quantities import parse_duration
-from muster.model.stack import Scheduler
 from muster.paths import stack_name
 from muster.whole_file import write_whole
 
@@ -151,7 +150,7 @@ def _propose(
     from muster.replay.player import ensure_player
 
     stack = load(file)
-    if stack.scheduler is not Scheduler.KUEUE:
+    if stack.scheduler.is_kai:
         raise MusterError(
             "plan searches with Kueue alone: it takes dozens of replays, and one with KAI can take minutes.",
             fix="try a change by hand: muster diff STACK --replay RECORDING.",

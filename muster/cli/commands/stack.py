@@ -24,7 +24,6 @@ from muster.config.document import Document
 from muster.config.project import load_document, origin_records, plain_values, to_text
 from muster.config.stack import examine
 from muster.errors import ExitCode, MusterError
-from muster.model.stack import Scheduler
 from muster.preview.validate import FileResult, Format, check_file, format_findings, missing_file
 
 _VALIDATE_EXAMPLES = """
@@ -119,7 +118,7 @@ def show(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
 def _order(document: Document) -> list[str]:
     """Pools in the order in which Kueue tries them; none where they cannot be read, or KAI schedules."""
     stack, _ = examine(document)
-    return [pool.name for pool in stack.pools] if stack and stack.scheduler is Scheduler.KUEUE else []
+    return [pool.name for pool in stack.pools] if stack and not stack.scheduler.is_kai else []
 
 
 def _record(document: Document, *, origins: bool) -> dict[str, object]:

@@ -115,9 +115,10 @@ def cli(
     name, before, after = _sides(stack, base, manifests)
     lengths = _durations(duration)
     work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
-    if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
+    has_kai = before.scheduler.is_kai or after.scheduler.is_kai
+    if has_kai and synthetic:
         raise InputError("--synthetic makes up work for Kueue alone.", fix="--snapshot or --kubeconfig.")
-    if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
+    if has_kai and lengths:
         raise InputError("--duration: with KAI no job ends.", fix="leave it out.")
     report, record, is_settled = _replay(name, before, after, work, durations=lengths, seconds=seconds)
     if to_markdown:
@@ -143,7 +144,7 @@ def _replay(
     from muster.preview.whatif import report as comparison
     from muster.replay.player import UnplayableError, ensure_player
 
-    if Scheduler.KAI in (base.scheduler, head.scheduler):
+    if base.scheduler.is_kai or head.scheduler.is_kai:
         return _replay_kai(name, base, head, work, seconds=seconds)
     scenario = Scenario(snapshot=work, durations=durations)
     try:

@@ -18,7 +18,7 @@ from muster.kubernetes.client import Client
 from muster.live.fields import Json, is_true, items, mapping, number, strings, text
 from muster.live.why.job_status import inactive_reason
 from muster.model import gpu_operator, names
-from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.render import network_probe
 from muster.render.network_probe import program
@@ -57,7 +57,7 @@ def check_visible_devices(stack: Stack, api: Client) -> Iterator[Finding]:
         yield failed(_VISIBLE_DEVICES_CHECK, message, f"set {variable}=false in its env, and see {_PAGE}")
     if by_variable or obeying:
         return
-    if toolkits or isinstance(stack.cluster, EksCluster):
+    if toolkits or stack.cluster.provider is Provider.EKS:
         yield passed(
             _VISIBLE_DEVICES_CHECK,
             "a container gets the GPUs that it requests, on nodes made since Muster says so",
@@ -232,19 +232,20 @@ def _finding(stack: Stack, code: int | None, where: str) -> Finding:
         return passed(CHECK, f"enforced: {program.FOUND[code].partition(': ')[2]}")
     if code == program.NOT_ENFORCED:
         message = "NOT enforced: a port that a policy closes answered. Teams reach each other's pods"
-        return failed(CHECK, message, _fix(stack))
+        return failed(CHECK, message, _FIXES[stack.cluster.provider])
     why = program.FOUND[program.UNREACHED] if code == program.UNREACHED else where
     look = f"kubectl get pods -n {names.SYSTEM_NAMESPACE}"
     fix = f"see whether pods start there, reach each other and resolve names: {look}"
     return Finding(CHECK, State.UNKNOWN, f"not decided: {why}", fix)
 
 
-def _fix(stack: Stack) -> str:
-    if isinstance(stack.cluster, EksCluster):
-        return (
-            "run `pulumi up`: it sets enableNetworkPolicy of the add-on vpc-cni; then see its agent: "
-            "kubectl logs -n kube-system -l k8s-app=aws-node -c aws-eks-nodeagent"
-        )
-    if isinstance(stack.cluster, GkeCluster):
-        return "the cluster needs Dataplane V2 (ADVANCED_DATAPATH), which is chosen when it is created"
-    return "install a network that enforces NetworkPolicies, such as Cilium or Calico, or enable it in yours"
+_FIXES: Final = {
+    Provider.EKS: (
+        "run `pulumi up`: it sets enableNetworkPolicy of the add-on vpc-cni; then see its agent: "
+        "kubectl logs -n kube-system -l k8s-app=aws-node -c aws-eks-nodeagent"
+    ),
+    Provider.GKE: "the cluster needs Dataplane V2 (ADVANCED_DATAPATH), which is chosen when it is created",
+    Provider.EXISTING: (
+        "install a network that enforces NetworkPolicies, such as Cilium or Calico, or enable it in yours"
+    ),
+}

@@ -16,7 +16,7 @@ from muster.live.fields import Json, items, mapping, strings, text, texts
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.machines import AMD64, ARM64, Machine
-from muster.model.node_labels import pool_zones, repairer
+from muster.model.node_labels import repairer
 from muster.model.pools import Capacity, Pool
 from muster.model.quantities import MIB
 from muster.model.stack import Stack
@@ -265,7 +265,7 @@ def check_zones(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) ->
     of_region = {each.rpartition("/")[2] for each in region.get("zones", [])}
     for pool in (each for each in pools if each.is_gpu):
         sold = _sold(cluster, pool, of_region, compute)
-        yield zones_finding(pool, zones=pool_zones(pool, cluster), of_region=of_region, sold=sold)
+        yield zones_finding(pool, zones=cluster.zones_of(pool), of_region=of_region, sold=sold)
 
 
 def _sold(cluster: GkeCluster, pool: Pool, zones: set[str], compute: Any) -> set[str]:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from muster.cloud.doctor.findings import Finding
 from muster.config.schema import stack_schema
 from muster.model.accelerators import ACCELERATORS
-from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.machines import MACHINES
 from muster.model.pools import Pool
 from muster.model.stack import Stack
@@ -120,7 +119,7 @@ def _finding(finding: Finding, without_names: Anonymizer) -> dict[str, str]:
 def _cluster(stack: Stack) -> dict[str, Any]:
     cluster = stack.cluster
     found: dict[str, Any] = {"provider": cluster.provider.value}
-    if isinstance(cluster, GkeCluster | EksCluster):
+    if cluster.is_ours:
         found |= {"region": cluster.region, "zones": len(cluster.zones)}
     return found
 

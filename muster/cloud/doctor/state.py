@@ -18,7 +18,7 @@ import yaml
 from muster.cloud.clients import Google, client, from_amazon, from_google
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.local.pulumi_locks import PROJECT, locks_of
-from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.clusters import Cluster
 
 _KMS: Final = ("gcpkms://", "awskms://")
 
@@ -49,14 +49,14 @@ def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Whether Pulumi is logged in, to a backend that outlives this machine."""
     make = (
         "run `pulumi login` with a backend of your own"
-        if isinstance(cluster, ExistingCluster)
+        if not cluster.is_ours
         else f"run `muster backend create {where.stack}` and the two commands that it prints"
     )
     if not where.backend and shutil.which("pulumi") is None:
         yield failed("backend", "the Pulumi CLI is not on PATH", "install it, and then " + make)
     elif not where.backend:
         yield failed("backend", "Pulumi is not logged in", make)
-    elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
+    elif where.backend.startswith("file://") and cluster.is_ours:
         yield failed(
             "backend", f"{where.backend}: the state of a cloud cluster would only exist on this machine", make
         )
@@ -87,7 +87,7 @@ def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     )
     if provider.startswith(_KMS):
         yield passed("secrets", provider)
-    elif isinstance(cluster, ExistingCluster):
+    elif not cluster.is_ours:
         yield passed("secrets", "a passphrase or Pulumi's own service")
     elif written.get("encryptionsalt"):
         yield failed("secrets", "a passphrase, which everyone who deploys has to know", make)

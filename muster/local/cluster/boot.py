@@ -42,7 +42,6 @@ from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
 from muster.local.simulated_cloud import offering
 from muster.model import names
-from muster.model.stack import Scheduler
 from muster.whole_file import write_whole
 
 Step = Callable[[str], None]
@@ -77,18 +76,16 @@ class Cloud:
         return self.autoscaler is Autoscaler.KARPENTER
 
 
-def up(
-    name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud, scheduler: Scheduler = Scheduler.KUEUE
-) -> LocalCluster:
+def up(name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud, has_kai: bool = False) -> LocalCluster:
     """Start a local cluster of that name. The caller checks whether it is up already.
 
-    `scheduler`: KAI's programs are processes of the cluster; Kueue comes with the stack, as pods.
+    `has_kai`: KAI's programs are processes of the cluster; Kueue comes with the stack, as pods.
     """
     with _allocation_lock():
         cluster = named(name, index=_index())
         _make_directories(cluster)
     try:
-        _boot(cluster, artifacts, step=step, cloud=cloud, has_kai=scheduler is Scheduler.KAI)
+        _boot(cluster, artifacts, step=step, cloud=cloud, has_kai=has_kai)
     except BaseException:
         _keep_logs(cluster)
         control.down(cluster, Record.read(cluster.record))

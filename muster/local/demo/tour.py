@@ -156,7 +156,7 @@ def tour(
     name: str,
     *,
     programs: str | None = None,
-    scheduler: Scheduler = Scheduler.KUEUE,
+    scheduler: Scheduler,
     autoscaler: Autoscaler = Autoscaler.SIMULATED,
     story: str | None = None,
 ) -> None:
@@ -164,7 +164,7 @@ def tour(
     another stack.
     """
     require_linux()
-    chosen = _KAI_TOUR if scheduler is Scheduler.KAI else _TOURS[autoscaler]
+    chosen = _KAI_TOUR if scheduler.is_kai else _TOURS[autoscaler]
     chosen = _with_story(chosen, story) if story else chosen
     named = ("--name", name)
     source = ("--programs", programs) if programs else ()

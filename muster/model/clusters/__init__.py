@@ -5,6 +5,7 @@
 Responsible for the settings of a cluster and their defaults.
 """
 
+from muster.model.clusters.common import SystemPool
 from muster.model.clusters.eks import (
     Access,
     AccessPolicy,
@@ -30,7 +31,6 @@ from muster.model.clusters.gke import (
     ReleaseChannel,
     UpgradeScope,
 )
-from muster.model.clusters.system import SystemPool
 from muster.model.regions import Provider
 
 Cluster = GkeCluster | EksCluster | ExistingCluster

@@ -4,16 +4,34 @@ Not a choice, because only one way is safe: nodes in private subnets, IMDSv2 wit
 encrypted under a KMS key, access only by access entries, Pod Identity instead of node rights.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from muster.model.clusters.system import SystemPool, declared_system_pool
+from muster.model import names
+from muster.model.capacity import Capacity
+from muster.model.clusters.common import AnyCluster, NameForm, SystemPool, declared_system_pool
 from muster.model.keys import declared, read
-from muster.model.regions import PROTECT, Provider
+from muster.model.pools import Pool
+from muster.model.regions import PROTECT, NodeCloud, Provider
 from muster.model.section import Section
+
+KARPENTER_NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
+EKS_NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
+KARPENTER_CAPACITY_LABEL: Final = "karpenter.sh/capacity-type"
+KARPENTER_CAPACITY: Final[Mapping[Capacity, str]] = MappingProxyType(
+    {
+        Capacity.ON_DEMAND: "on-demand",
+        Capacity.SPOT: "spot",
+        Capacity.RESERVATION: "reserved",
+        Capacity.CAPACITY_BLOCK: "reserved",
+    }
+)
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html, read 2026-11-23
+LONGEST_GROUP: Final = 63
 
 
 class NatGateways(StrEnum):
@@ -154,11 +172,22 @@ LOG_DAYS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EksCluster:
+class EksCluster(AnyCluster):
     """`image_release`: https://github.com/awslabs/amazon-eks-ami/releases. `access`: in addition to the
     principal that created the cluster. `protect` holds until it is `false` and `pulumi up` has run.
     """
 
+    provider: ClassVar = Provider.EKS
+    cloud = NodeCloud.EKS
+    ANSWERS: ClassVar = NodeProvisioner.CLUSTER_AUTOSCALER
+    IDENTITY: ClassVar = NameForm(
+        re.compile(r"arn:aws[-a-z]*:iam::\d{12}:role/[\w+=,.@/-]+\Z", re.ASCII),
+        "the ARN of an IAM role",
+        "arn:aws:iam::123456789012:role/name",
+    )
+    # docs.aws.amazon.com, "General purpose bucket naming rules".
+    BUCKET: ClassVar = NameForm(re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]\Z"), "S3")
+    FOREIGN_LABELS: ClassVar = ("cloud.google.com/",)
     REFUSED: ClassVar = {
         "maintenance": (
             "EKS replaces the nodes of a group only when `pulumi up` changes it.",
@@ -224,15 +253,62 @@ class EksCluster:
         return {**values, "zones": tuple(sorted(existing.private_subnets))}
 
     @property
-    def answers_requests(self) -> bool:
-        """Whether a ProvisioningRequest is ever answered there."""
-        return self.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER
-
-    @property
     def is_auto(self) -> bool:
-        """Whether EKS Auto Mode makes the nodes, those of the system pool included."""
         return self.autoscaler is NodeProvisioner.AUTO_MODE
 
     @property
-    def provider(self) -> Provider:
-        return Provider.EKS
+    def takes_autoscaler(self) -> bool:
+        return self.answers_requests
+
+    @property
+    def has_default_class(self) -> bool:
+        return self.storage.default_class
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return frozenset({self.provider.value, self.autoscaler.value, *self.storage.drivers})
+
+    @property
+    def repository_id(self) -> str:
+        """A repository of ECR has one image."""
+        return f"{self.name}/{names.PROGRAM}"
+
+    def image_address(self, account: Callable[[], str] = str) -> str:
+        ending = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        return f"{account()}.dkr.ecr.{self.region}.{ending}/{self.repository_id}"
+
+    def zones_of(self, pool: Pool) -> tuple[str, ...]:
+        return pool.zones or self.zones
+
+    def group_name(self, pool: Pool, zone: str) -> str:
+        """Of a managed node group. The pool's own name where it has one zone."""
+        return pool.name if len(self.zones_of(pool)) == 1 else f"{pool.name}-{zone}"
+
+    def group_names(self, pool: Pool) -> list[str]:
+        return [self.group_name(pool, zone) for zone in self.group_sizes(pool)]
+
+    def group_sizes(self, pool: Pool) -> dict[str, tuple[int, int]]:
+        """Zone -> least and most nodes there; none where Karpenter or Auto Mode makes the nodes.
+
+        `minNodes` are spread over the zones. Each zone may hold the whole pool, because any of them may be
+        the one that has stock; what all of them hold together is bounded by quota. A pool of fixed size has
+        its nodes where they are put, and no group where there are none.
+        """
+        zones = self.zones_of(pool)
+        if not zones or not self.answers_requests:
+            return {}
+        whole, rest = divmod(pool.min_nodes, len(zones))
+        least = {zone: whole + (index < rest) for index, zone in enumerate(zones)}
+        if pool.min_nodes == pool.max_nodes:
+            return {zone: (nodes, nodes) for zone, nodes in least.items() if nodes}
+        return {zone: (nodes, pool.max_nodes) for zone, nodes in least.items()}
+
+    def cloud_labels(self, pool: Pool) -> dict[str, str]:
+        found = {names.INSTANCE_TYPE_LABEL: pool.machine.name}
+        if pool.accelerator is not None and pool.has_whole_gpus:
+            found[names.EKS_GPU_LABEL] = pool.accelerator.name
+        if not self.answers_requests:
+            found[KARPENTER_NODE_POOL_LABEL] = pool.name
+            if not pool.fallback and pool.capacity in KARPENTER_CAPACITY:
+                found[KARPENTER_CAPACITY_LABEL] = KARPENTER_CAPACITY[pool.capacity]
+        return found

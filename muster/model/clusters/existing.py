@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
+from muster.model.clusters.common import AnyCluster
 from muster.model.keys import declared
 from muster.model.regions import NodeCloud, Provider
 from muster.model.section import Section
@@ -23,8 +24,12 @@ class Autoscaler(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExistingCluster:
+class ExistingCluster(AnyCluster):
     """`context` None: the current one, of a named file. `cloud` None: nothing is installed on the nodes."""
+
+    provider: ClassVar = Provider.EXISTING
+    is_ours: ClassVar = False
+    ANSWERS: ClassVar = Autoscaler.PROVISIONING_REQUESTS
 
     name: str = declared("A name for the cluster.", example="lab")
     context: str | None = declared(
@@ -52,10 +57,5 @@ class ExistingCluster:
         return {**values, "cloud": None if cloud is NodeCloud.EXISTING else cloud}
 
     @property
-    def answers_requests(self) -> bool:
-        """Whether a ProvisioningRequest is ever answered there."""
-        return self.autoscaler is Autoscaler.PROVISIONING_REQUESTS
-
-    @property
-    def provider(self) -> Provider:
-        return Provider.EXISTING
+    def makes_nodes_for_pods(self) -> bool:
+        return self.has_karpenter

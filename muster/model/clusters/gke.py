@@ -10,18 +10,29 @@ networks and firewall rules, 63 characters; "Create service accounts": 6 to 30.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from muster.model.clusters.system import SystemPool, declared_system_pool
+from muster.model import names
+from muster.model.capacity import Capacity
+from muster.model.clusters.common import AnyCluster, NameForm, SystemPool, declared_system_pool
 from muster.model.keys import declared
-from muster.model.regions import PROTECT, Provider, region_of
+from muster.model.machines import tpu_zones, zones_selling
+from muster.model.pools import Pool
+from muster.model.regions import PROTECT, NodeCloud, Provider, region_of
 from muster.model.section import Section
+
+GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
+GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
+# https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
+# Of a service account in a project: its name, and the project as a domain.
+GOOGLE_ACCOUNT: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
 
 _LONGEST_NETWORK: Final = 63
 _LONGEST_ACCOUNT: Final = 30
@@ -252,7 +263,7 @@ class GkeNetwork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GkeCluster:
+class GkeCluster(AnyCluster):
     """`zones`: that of a zonal cluster alone, where `zone` is written.
 
     With `private_endpoint`, `authorized_networks` are private addresses.
@@ -269,6 +280,23 @@ class GkeCluster:
     containerfilesystem.googleapis.com.
     Source: https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read 2026-11-27
     """
+
+    provider: ClassVar = Provider.GKE
+    cloud = NodeCloud.GKE
+    ANSWERS: ClassVar = GkeProvisioner.NODE_POOLS
+    IDENTITY: ClassVar = NameForm(
+        GOOGLE_ACCOUNT, "the address of a Google service account", "name@project.iam.gserviceaccount.com"
+    )
+    # cloud.google.com, "Buckets: naming": with dots longer, but each part has 63 characters at most.
+    BUCKET: ClassVar = NameForm(
+        re.compile(r"(?=.{3,222}\Z)[a-z0-9][-_a-z0-9]{0,62}(\.[a-z0-9][-_a-z0-9]{0,62})*\Z"), "Cloud Storage"
+    )
+    FOREIGN_LABELS: ClassVar = (
+        "karpenter.sh/",
+        "karpenter.k8s.aws/",
+        "eks.amazonaws.com/",
+        "k8s.amazonaws.com/",
+    )
 
     name: str = declared("The name of the cluster in Google Cloud.", example="ml-prod")
     region: str = declared(
@@ -369,13 +397,65 @@ class GkeCluster:
         return {**values, "region": region or region_of(zone or "", Provider.GKE) or "", "zones": zones}
 
     @property
-    def answers_requests(self) -> bool:
-        """Whether a ProvisioningRequest is ever answered there."""
-        return self.autoscaler is GkeProvisioner.NODE_POOLS
+    def has_compute_classes(self) -> bool:
+        return self.autoscaler is GkeProvisioner.COMPUTE_CLASSES
 
     @property
-    def provider(self) -> Provider:
-        return Provider.GKE
+    def has_driver_installer(self) -> bool:
+        return not self.gpu_driver.is_managed
+
+    @property
+    def has_extended_support(self) -> bool:
+        return self.release_channel is ReleaseChannel.EXTENDED
+
+    @property
+    def traits(self) -> frozenset[str]:
+        channel = f"channel-{self.release_channel}"
+        return frozenset({self.provider.value, self.autoscaler.value, channel})
+
+    @property
+    def repository_id(self) -> str:
+        """A repository of Artifact Registry has several images."""
+        return f"{self.name}-images"
+
+    def image_address(self, account: Callable[[], str] = str) -> str:
+        return f"{self.region}-docker.pkg.dev/{self.project}/{self.repository_id}/{names.PROGRAM}"
+
+    def zones_of(self, pool: Pool) -> tuple[str, ...]:
+        """The pool's own zones; without them those of the cluster, or of its region, that sell the machine.
+
+        Without zones GKE takes any of the region, and the pool fails with "Accelerator type does not exist in
+        zone". Empty where neither names zones and the table does not know the machine in the region: then GKE
+        chooses. A slice of TPUs has to be in one.
+        """
+        if pool.zones or self.zone:
+            return pool.zones or self.zones
+        selling = zones_selling(pool.machine.name)
+        if pool.slice_nodes > 1:
+            selling = tpu_zones(pool.machine.name)
+        if not self.zones:
+            return tuple(sorted(zone for zone in selling if zone.rpartition("-")[0] == self.region))
+        return tuple(zone for zone in self.zones if zone in selling) or self.zones
+
+    def cloud_labels(self, pool: Pool) -> dict[str, str]:
+        """None where GKE makes nodes for a ComputeClass: pods that select one are to have no other selector
+        of hardware. Source: https://github.com/google/skills, skills/cloud/gke-compute-classes, read
+        2026-11-27.
+        """
+        if self.has_compute_classes:
+            return {}
+        gpu = {GKE_ACCELERATOR_LABEL: str(pool.machine.accelerator)} if pool.has_whole_gpus else {}
+        found = {**gpu, names.INSTANCE_TYPE_LABEL: pool.machine.name, GKE_NODE_POOL_LABEL: pool.name}
+        return found | ({GKE_SPOT_LABEL: "true"} if pool.capacity is Capacity.SPOT else {})
+
+    @property
+    def own_labels(self) -> tuple[str, ...]:
+        if self.has_compute_classes:
+            return ()
+        return (
+            *(GKE_ACCELERATOR_LABEL, GKE_NODE_POOL_LABEL, GKE_SPOT_LABEL),
+            *(names.TPU_ACCELERATOR_LABEL, names.TPU_TOPOLOGY_LABEL),
+        )
 
     @property
     def location(self) -> str:

@@ -16,7 +16,7 @@ from muster.model.clusters import ReleaseChannel
 from muster.model.kueue.tree import Tree, in_pool_unit, nominal_quota, to_tree
 from muster.model.pools import Pool
 from muster.model.prices import BUILT_IN, PriceTable
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement, Verdict
 from muster.model.violations import Violation
@@ -209,7 +209,7 @@ class QueuedWork:
 
 def current_usage(changes: Changes, snapshot: Snapshot) -> Used:
     """What teams use now of every pool, in the pool's unit. KAI counts without pools, so it is unknown."""
-    if snapshot.scheduler is Scheduler.KAI:
+    if snapshot.scheduler.is_kai:
         return {}
     pools = {**changes.before.pools, **changes.after.pools}.values()
     amounts = {
@@ -231,7 +231,7 @@ def quota_overuse(changes: Changes, used: Used) -> tuple[QuotaOveruse, ...]:
 
 def queued_work(changes: Changes, snapshot: Snapshot) -> tuple[QueuedWork, ...]:
     """The work of every team whose own quota changes."""
-    if snapshot.scheduler is Scheduler.KAI:
+    if snapshot.scheduler.is_kai:
         return ()
     touched = {each.name for each in changes.quotas if each.is_team and not each.is_indirect}
     queues = {(each.namespace, each.name): each.cluster_queue for each in snapshot.local_queues}

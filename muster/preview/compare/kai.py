@@ -14,7 +14,7 @@ from muster.model.kai import NON_PREEMPTIBLE, Figure, Unlimited, effective, is_p
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
 from muster.model.queues import Team
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
 
 # Who may evict whose work with KAI.
@@ -218,7 +218,7 @@ def diff_kai(base: Stack | None, head: Stack | None, snapshot: Snapshot | None) 
 
 def is_kai(*stacks: Stack | None) -> bool:
     """Whether KAI schedules any of them."""
-    return any(stack is not None and stack.scheduler is Scheduler.KAI for stack in stacks)
+    return any(stack is not None and stack.scheduler.is_kai for stack in stacks)
 
 
 def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
@@ -322,13 +322,11 @@ def format_figure(resource: str, figure: Figure[int]) -> str:
 
 
 def _nodes(stack: Stack | None) -> dict[str, Node]:
-    if stack is None or stack.scheduler is not Scheduler.KAI:
-        return {}
-    return {node.name: node for node in nodes(stack)}
+    return {node.name: node for node in nodes(stack)} if stack is not None and is_kai(stack) else {}
 
 
 def _priorities(stack: Stack | None) -> list[Priority]:
-    return [] if stack is None or stack.scheduler is not Scheduler.KAI else effective(stack.priorities)
+    return effective(stack.priorities) if stack is not None and is_kai(stack) else []
 
 
 def _figures(node: Node | None, resource: str) -> Figures | None:

@@ -14,7 +14,7 @@ from typing import Final
 from muster.artifacts.upstream import versions_of
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.transitions import Judgement, judge
 from muster.preview.compare.settings import differing
 from muster.preview.plan import GRAVE, Resource
@@ -105,7 +105,7 @@ class PoolOrder:
 
 def pool_order(base: Stack | None, head: Stack | None) -> PoolOrder | None:
     """None where no two pools change places. KAI does not try pools in an order."""
-    if base is None or head is None or {base.scheduler, head.scheduler} != {Scheduler.KUEUE}:
+    if base is None or head is None or base.scheduler.is_kai or head.scheduler.is_kai:
         return None
     before, after = (tuple(pool.name for pool in side.pools) for side in (base, head))
     order = PoolOrder(before, after)

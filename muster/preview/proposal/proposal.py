@@ -9,10 +9,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-from muster.errors import MusterError
 from muster.model.pools import Pool
 from muster.model.quantities import many
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.violations import at
 from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.document import Report
@@ -227,11 +226,6 @@ def propose(
     subject: Subject, *, name: str, program: Path, budget: Budget, on_evaluation: OnEvaluation
 ) -> Proposal:
     """`name` is the stack's. GoalError where a goal does not fit the recording."""
-    if subject.stack.scheduler is not Scheduler.KUEUE:
-        raise MusterError(
-            f"muster plan plays Kueue's queues, and the stack is scheduled by {subject.stack.scheduler}.",
-            fix="name a stack with Kueue.",
-        )
     evaluator = Evaluator(subject, program=program, budget=budget, on_evaluation=on_evaluation)
     base = evaluator.base()
     _check(subject, base)

@@ -362,12 +362,12 @@ def queues_of(stack: Stack) -> Queues:
 
 
 def decider_of(stack: Stack) -> Decider:
-    return KaiDecider(stack) if stack.scheduler is Scheduler.KAI else KueueDecider(queues_of(stack))
+    return KaiDecider(stack) if stack.scheduler.is_kai else KueueDecider(queues_of(stack))
 
 
 def ensure_player_of(scheduler: Scheduler) -> Path:
     """The program that plays it; it is built the first time."""
-    return ensure_kai_player() if scheduler is Scheduler.KAI else ensure_player()
+    return ensure_kai_player() if scheduler.is_kai else ensure_player()
 
 
 Programs = Callable[[Scheduler], Path]

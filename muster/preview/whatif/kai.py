@@ -303,9 +303,9 @@ def to_world(stack: Stack, snapshot: Snapshot, *, nodes: Sequence[Node], seconds
 
 def why_undecided(base: Stack, head: Stack, snapshot: Snapshot) -> str:
     """Why nothing can be simulated; "" where it can. A full sentence."""
-    if snapshot.scheduler is not Scheduler.KAI:
+    if not snapshot.scheduler.is_kai:
         return "The snapshot is not from KAI, so what its queues hold is unknown."
-    if {base.scheduler, head.scheduler} != {Scheduler.KAI}:
+    if not (base.scheduler.is_kai and head.scheduler.is_kai):
         return "One side is scheduled by Kueue, and its work has other labels."
     if snapshot.pod_groups is None or snapshot.nodes is None:
         return (
@@ -410,16 +410,14 @@ def undecided_report(name: str, base: Stack, head: Stack, snapshot: Snapshot, *,
     """Queues that hold more than their new quota or limit, and the questions that remain open. `why`: why
     nothing is simulated.
     """
-    is_known = snapshot.scheduler is Scheduler.KAI
-    return Undecided(name, Scheduler.KAI, why).to_report(
-        _overuse_sections(base, head, snapshot) if is_known else ()
-    )
+    known = _overuse_sections(base, head, snapshot) if snapshot.scheduler.is_kai else ()
+    return Undecided(name, Scheduler.KAI, why).to_report(known)
 
 
 def undecided_json(name: str, base: Stack, head: Stack, snapshot: Snapshot, *, why: str) -> dict[str, Any]:
     """The same for programs."""
     found = Undecided(name, Scheduler.KAI, why).to_json()
-    return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler is Scheduler.KAI else found
+    return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler.is_kai else found
 
 
 def _overuse_json(base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:

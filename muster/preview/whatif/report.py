@@ -67,7 +67,7 @@ class Comparison:
     @property
     def units(self) -> str:
         """What is decided about."""
-        return "PodGroups" if self.scheduler is Scheduler.KAI else "Workloads"
+        return "PodGroups" if self.scheduler.is_kai else "Workloads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     base, head = _count_states(comparison.base), _count_states(comparison.head)
     holding = [side[WorkloadState.RUNNING] + side[WorkloadState.ADMITTED] for side in (head, base)]
     waiting = [side[WorkloadState.PENDING] for side in (head, base)]
-    held = "that run" if comparison.scheduler is Scheduler.KAI else "with quota"
+    held = "that run" if comparison.scheduler.is_kai else "with quota"
     yield (
         f"{comparison.units} {held}: {holding[0]} with head, {holding[1]} with base. "
         f"Pending: {waiting[0]} with head, {waiting[1]} with base.",
@@ -160,7 +160,7 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
                 f"{comparison.scheduler.proper_name} was not done with {side} after {outcome.seconds:.0f} s: "
                 "the figures are incomplete.",
             )
-        elif outcome.unexplained and comparison.scheduler is Scheduler.KUEUE:
+        elif outcome.unexplained and not comparison.scheduler.is_kai:
             yield (
                 f"Kueue gives no reason for {outcome.unexplained} pending Workloads of {side}: they are "
                 "behind others in a strict queue, or equivalent to one that it considered.",

@@ -26,7 +26,6 @@ from dataclasses import replace
 from typing import Final
 
 from muster.model import names
-from muster.model.gpu_operator import cloud_of
 from muster.model.keys import to_json
 from muster.model.kueue import (
     UNCOUNTED,
@@ -195,7 +194,7 @@ def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
     found += class_label(pool, stack)
     is_arm = pool.machine.architecture == ARM64 or (pool.accelerator and pool.accelerator.name in _ON_ARM)
-    if cloud_of(stack.cluster) is NodeCloud.GKE and is_arm:
+    if stack.cluster.cloud is NodeCloud.GKE and is_arm:
         # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
         found.append(names.ARCHITECTURE_LABEL)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]

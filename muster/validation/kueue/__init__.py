@@ -5,7 +5,7 @@ others, and not report the rest. Here all of them are reported at once, before a
 Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clusterqueue.go.
 """
 
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.kueue.flavors import check_rules, flavor_rules, object_name_rules
 from muster.validation.kueue.queues import (
@@ -19,7 +19,7 @@ from muster.validation.kueue.queues import (
 
 
 def kueue_rules(stack: Stack) -> list[Violation]:
-    if stack.scheduler is not Scheduler.KUEUE:
+    if stack.scheduler.is_kai:
         return _foreign_fields(stack)
     rules = (
         object_name_rules,

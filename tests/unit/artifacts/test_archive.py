@@ -4,8 +4,9 @@ import io
 import json
 import tarfile
 
-from muster.artifacts.oci.image import Image, archive_of, assemble, index_of, layer_of_tar
+from muster.artifacts.oci.image import Image, assemble, index_of, layer_of_tar
 from muster.artifacts.oci.registry import digest_of
+from release.packages import archive_of
 
 
 def image(architecture: str) -> Image:

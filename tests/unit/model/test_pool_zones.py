@@ -6,7 +6,6 @@ import pytest
 
 from muster.model.clusters import GkeCluster
 from muster.model.machines import MACHINES, zones_selling
-from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
 from muster.model.regions import REGIONS, Provider
 from muster.validation.pools import node_rules
@@ -22,14 +21,14 @@ def _warnings(pool: Pool, cluster: GkeCluster) -> list[str]:
 
 def test_without_zones_a_gpu_pool_has_those_of_the_region_that_sell_its_machine() -> None:
     sold = ("us-central1-a", "us-central1-b", "us-central1-c")
-    assert pool_zones(L4, CLUSTER) == pool_zones(L4, FOUR_ZONES) == sold
-    assert pool_zones(CPU, FOUR_ZONES) == FOUR_ZONES.zones
-    assert pool_zones(CPU, CLUSTER) == ()
+    assert CLUSTER.zones_of(L4) == FOUR_ZONES.zones_of(L4) == sold
+    assert FOUR_ZONES.zones_of(CPU) == FOUR_ZONES.zones
+    assert CLUSTER.zones_of(CPU) == ()
 
 
 def test_what_a_stack_names_is_kept_and_warned_of() -> None:
     named = replace(L4, zones=("us-central1-f",))
-    assert pool_zones(named, FOUR_ZONES) == ("us-central1-f",)
+    assert FOUR_ZONES.zones_of(named) == ("us-central1-f",)
     (warning,) = _warnings(named, FOUR_ZONES)
     assert "g2-standard-8 was not sold in us-central1-f" in warning
     assert "zones: [us-central1-a, us-central1-b, us-central1-c]" in warning
@@ -38,14 +37,14 @@ def test_what_a_stack_names_is_kept_and_warned_of() -> None:
 
 def test_a_region_that_sells_none_is_warned_of_where_zones_are_named() -> None:
     cluster = replace(CLUSTER, region="us-west2", zones=("us-west2-a",))
-    assert pool_zones(L4, cluster) == ("us-west2-a",)
+    assert cluster.zones_of(L4) == ("us-west2-a",)
     (warning,) = _warnings(L4, cluster)
     assert "choose another region or machine" in warning
 
 
 def test_a_zonal_cluster_keeps_its_zone() -> None:
     zonal = replace(CLUSTER, zone="us-central1-f", zones=("us-central1-f",))
-    assert pool_zones(L4, zonal) == ("us-central1-f",)
+    assert zonal.zones_of(L4) == ("us-central1-f",)
 
 
 @pytest.mark.parametrize("name", [name for name, each in MACHINES.items() if each.provider is Provider.GKE])

@@ -11,7 +11,6 @@ from muster.model.clusters import ExistingCluster
 from muster.model.gangpolicy import from_spec
 from muster.model.kueue.tree import to_tree
 from muster.model.machines import MACHINES
-from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department
 from muster.model.stack import GangMode, Scheduler, Stack
@@ -180,7 +179,7 @@ def test_a_slice_without_a_zone_is_made_in_the_one_that_is_known_to_sell_it() ->
         (warning,) = tpu_rules(pool, cluster, "muster:pools.slice")
         assert warning.level == "warning"
         assert warning.fix.endswith("zones: [us-central1-b].")
-        assert pool_zones(pool, cluster) == ("us-central1-b",)
+        assert cluster.zones_of(pool) == ("us-central1-b",)
     assert not list(tpu_rules(SLICE, GKE, "muster:pools.slice"))
 
 

@@ -17,7 +17,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.kube.resource import ObjectMeta
 from muster.model import names
-from muster.model.node_labels import INSTANCE_TYPE_LABEL
+from muster.model.names import INSTANCE_TYPE_LABEL
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
 from muster.replay.recording import Booked, Header, Ids, Job, Node, Recording, Usable

@@ -8,12 +8,12 @@ from pathlib import Path
 import pulumi
 
 from muster import config
-from muster.components import outputs
+from muster.components import interrupts
 from muster.components.clusters.cluster import cluster_of
 from muster.components.context import Identities, IdentitiesArgs, log_source_lines
 from muster.components.program import deletion_guard
 
-outputs.go_quietly()
+interrupts.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])
 stack = config.load(source)
 log_source_lines(stack, source)

@@ -1,4 +1,4 @@
-"""What this repository states of the world outside it, the oldest first: `python -m muster.facts`.
+"""What this repository states of the world outside it, the oldest first: `python -m release.facts`.
 
 A fact is a row of a table with `source` and `read` (the day on which the source was read), or a text of the
 form `Source: PLACE, read DAY` in a comment, a docstring or a page. A table joins by a line in `TABLES`, a
@@ -23,7 +23,7 @@ from muster.model.minimum_versions import MINIMUM_VERSIONS, READINGS
 from muster.model.prices import BUILT_IN
 from muster.model.support_calendar import CALENDAR
 from muster.model.transitions import TRANSITIONS
-from muster.paths import IMPORT_ROOT, PACKAGE
+from muster.paths import IMPORT_ROOT
 
 OLD_AFTER: Final = timedelta(days=90)
 _FOLDERS: Final = ("muster", "components", "policies", "docs")
@@ -83,24 +83,23 @@ class Page:
     read: date
 
 
-PAGES: Final = tuple(
-    Page(url, day) for url, day in tomllib.loads((PACKAGE / "facts.toml").read_text(encoding="utf-8")).items()
-)
+_DAYS: Final = tomllib.loads(Path(__file__).with_name("facts.toml").read_text(encoding="utf-8"))
+PAGES: Final = tuple(Page(url, day) for url, day in _DAYS.items())
 TABLES: Final = (
     Table(
         subject="linked pages",
         rows=PAGES,
-        again="compare the page with what `git grep` finds of its URL, and set its day in muster/facts.toml",
+        again="compare the page with what `git grep` finds of its URL, and set its day in release/facts.toml",
     ),
     Table(
         subject="how long clouds support Kubernetes",
         rows=CALENDAR,
-        again="compare the page with muster/model/support_calendar.py",
+        again="compare the page with muster/model/support_calendar.toml",
     ),
     Table(
         subject="minimum versions",
         rows=MINIMUM_VERSIONS.values(),
-        again="compare the page with muster/model/minimum_versions.py",
+        again="compare the page with muster/model/minimum_versions.toml",
     ),
     Table(
         subject="versions that were read",
@@ -110,7 +109,7 @@ TABLES: Final = (
     Table(
         subject="steps between versions",
         rows=[row for row in TRANSITIONS if not row.is_tested],
-        again="compare the page with muster/model/transitions.py",
+        again="compare the page with muster/model/transitions.toml",
     ),
     Table(
         subject="prices",
@@ -136,7 +135,7 @@ def undated_links(root: Path = IMPORT_ROOT) -> Iterator[str]:
     known = {page.source for page in PAGES}
     for link, name in links(root).items():
         if link not in known:
-            yield f'{name}: {link} has no day. Fix: read it, and add `"{link}" = DAY` to muster/facts.toml.'
+            yield f'{name}: {link} has no day. Fix: read it, and add `"{link}" = DAY` to release/facts.toml.'
 
 
 def links(root: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Writes what a checkout has from the declaration of the stack file: `python -m muster.scaffold.checkout`.
+"""Writes what a checkout has from the declaration of the stack file: `python -m release.checkout`.
 
 These are the schemas beside stack files and the keys in Pulumi.yaml. Tests hold that they are current.
 """
