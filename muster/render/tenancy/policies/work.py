@@ -9,7 +9,7 @@ from muster.model import names
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import MOST_KIBIBYTES, TenancyMode
-from muster.model.work import BROUGHT, BY_KIND, COUNTED, GATED, GROUPED, QUEUED, RAY, WORK, Work, by_group
+from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, WORK, by_group
 from muster.render.tenancy.policies import pods
 from muster.render.tenancy.policies.policy import (
     Policy,
@@ -39,7 +39,9 @@ def work(stack: Stack) -> Policy:
             "parameterNames": ", ".join(parameters) or "none",
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "counted": ["cpu", "memory", *sorted({pool.device for pool in stack.pools if pool.is_gpu})],
-            **(_gated(stack) if stack.is_gated else {}),
+            **({"asksForGpus": pods.requests_gpus("each")} if stack.is_gated else {}),
+            "isNoEntryOfScheduler": "${isNoEntryOfMuster}" if stack.is_gated else "${isNoEntryOfKueue}",
+            "handedDown": names.HANDED_DOWN,
         },
         given={"gated": stack.is_gated, "kai": is_kai, "kueue": not is_kai},
         lists={"fieldsOfKinds": [*_fields()], **({} if is_kai else {"suspensions": [*_suspensions()]})},
@@ -126,16 +128,6 @@ def _labels(stack: Stack) -> Mapping[str, str]:
     return {
         "queueLabel": names.KAI_QUEUE_LABEL if is_kai else names.QUEUE_LABEL,
         "priorityLabel": names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL,
-    }
-
-
-def _gated(stack: Stack) -> Mapping[str, Value]:
-    known = {Work.RAY, *(each.family for each in GATED)}
-    return {
-        "asksForGpus": pods.requests_gpus("each"),
-        "kinds": pods.KINDS,
-        "waysToAsk": pods.WAYS,
-        "ungated": [each.resource for each in stack.judged_work if each.family not in known],
     }
 
 
