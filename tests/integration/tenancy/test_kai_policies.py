@@ -98,6 +98,14 @@ def test_a_batch_job_with_gpus_is_queued_and_its_pods_wait_at_the_gate(kai: Worl
     assert gates or "wait behind the gate" in answer.message
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_what_serves_makes_pods_with_gpus_that_wait_at_the_gate_alone(kai: World, kind: str) -> None:
+    for gates in ({}, {"schedulingGates": GATE}):
+        made = pod(owner=owner(kind, "apps/v1"), schedulerName=names.KAI_SCHEDULER, **gates)
+        answer = kai.controllers["jobs"].create(made)
+        assert answer.is_allowed is bool(gates), answer.message
+
+
 def test_a_batch_job_with_a_part_of_a_gpu_needs_a_stack_that_shares_them(kai: World) -> None:
     asking = template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
     for body in (batch(asking), nightly(asking)):

@@ -13,7 +13,6 @@ from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, W
 from muster.render.tenancy.policies import pods
 from muster.render.tenancy.policies.policy import (
     Policy,
-    Value,
     is_suspended,
     kinds_of,
     makers_of_pods,
