@@ -33,7 +33,7 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     if stack.scheduler is Scheduler.KUEUE:
         return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
-    found = [*_gangs(stack), *_priorities(stack)]
+    found = [*_serving(stack), *_gangs(stack), *_priorities(stack)]
     for above, department in stack.walk():
         path = department_path((*above, department))
         found += [*_lending(context, department.allowance, path, weight=None)]
@@ -41,6 +41,15 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     for chain, team in stack.teams():
         found += _team(context, team, team_path(chain, team))
     return found
+
+
+def _serving(stack: Stack) -> Iterator[Violation]:
+    """Their pods get GPUs where our gate has kept them, by which the policies know that they are queued."""
+    served = [kind.family for kind in stack.work_kinds if kind.serves and not stack.is_gated]
+    if served:
+        message = f"has {', '.join(served)}, whose pods KAI queues behind Muster's gate alone."
+        fix = "take it out of the list, or write `muster:gangAdmission: {mode: muster}`."
+        yield Violation("muster:work", message, fix)
 
 
 def _gated(stack: Stack) -> Iterator[Violation]:

@@ -57,7 +57,10 @@ def _found(
 
 
 def test_work_of_every_kind_is_served() -> None:
-    assert "muster:work" not in _found(top=f"  muster:work: [{', '.join(Work)}]")
+    served = f"  muster:work: [{', '.join(Work)}]"
+    assert "muster:work" not in _found(top=served)
+    found = _found(top=served + "\n  muster:gangAdmission: {mode: off}")["muster:work"]
+    assert "has lws, statefulset, deployment, whose pods KAI queues behind Muster's gate" in found.message
 
 
 _TEAM = "muster:departments.research.teams.team-a"
