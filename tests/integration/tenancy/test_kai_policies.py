@@ -101,9 +101,9 @@ def test_a_batch_job_with_gpus_is_queued_and_its_pods_wait_at_the_gate(kai: Worl
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
 def test_what_serves_makes_pods_with_gpus_that_wait_at_the_gate_alone(kai: World, kind: str) -> None:
-    for gates in ({}, {"schedulingGates": GATE}):
-        made = pod(owner=owner(kind, "apps/v1"), schedulerName=names.KAI_SCHEDULER, **gates)
-        answer = kai.controllers["jobs"].create(made)
+    for gates in ([], GATE):
+        made = pod(owner=owner(kind, "apps/v1"), schedulerName=names.KAI_SCHEDULER, schedulingGates=gates)
+        answer = kai.controllers["replicasets"].create(made)
         assert answer.is_allowed is bool(gates), answer.message
 
 

@@ -19,7 +19,7 @@ from tests.unit.check.test_lws import groups
 from tests.unit.check.test_trainjob import patch, train
 
 Json = dict[str, Any]
-WORK: Final = [*Work]
+WORK: Final = [str(each) for each in Work]
 QUEUE: Final = "kai.scheduler/queue"
 
 
@@ -171,14 +171,15 @@ def test_the_set_of_a_train_job_gets_its_queue_and_no_member_writes_another_ther
     assert found.answer.is_admitted, refusals(found)
     (entry,) = found.answer.object["spec"]["runtimePatches"]
     assert entry["trainingRuntimeSpec"]["template"]["metadata"]["labels"][QUEUE] == "vision-h100"
-    for template in (
+    others: list[Json] = [
         {"metadata": {"labels": {QUEUE: "speech-h100"}}},
         {"metadata": {"labels": {"jobset.sigs.k8s.io/jobset-name": "a"}}},
         {"metadata": {"annotations": {"a": "b"}}},
         {"spec": {}},
-    ):
-        others = [{"manager": entry["manager"], "trainingRuntimeSpec": {"template": template}}]
-        assert "remove spec.runtimePatches" in refusals(judged_by_kai(train(runtimePatches=others)))
+    ]
+    for template in others:
+        own = [{"manager": entry["manager"], "trainingRuntimeSpec": {"template": template}}]
+        assert "remove spec.runtimePatches" in refusals(judged_by_kai(train(runtimePatches=own)))
     assert "remove spec.runtimePatches" in refusals(judged_by_kai(train(runtimePatches=patch())))
 
 

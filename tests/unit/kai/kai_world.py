@@ -375,10 +375,7 @@ class World(Paper[Decision]):
     def kai(self) -> None:
         """Bind whole gangs whose pods are all ungated and all fit, then tell what the queues hold."""
         for name in sorted(self.clusters) if self.schedules else ():
-            groups = self.groups[name]
-            is_apart = _kind(self.clusters[name]) in _APART
-            for one in [{key: value} for key, value in groups.items()] if is_apart else [groups]:
-                self._place(name, one)
+            self._place(name)
         for name, held in self.queues.items():
             total = sum(
                 (self._gpus(pod) for pod in self.pods.values() if self._counts(pod, name)), Fraction(0)
@@ -386,7 +383,13 @@ class World(Paper[Decision]):
             status = QueueStatus(allocated={GPU_RESOURCE: str(float(total))})
             self.queues[name] = replace(held, status=status)
 
-    def _place(self, name: str, groups: dict[str, Group]) -> None:
+    def _place(self, name: str) -> None:
+        groups = self.groups[name]
+        is_apart = _kind(self.clusters[name]) in _APART
+        for one in [{key: value} for key, value in groups.items()] if is_apart else [groups]:
+            self._place_gang(name, one)
+
+    def _place_gang(self, name: str, groups: dict[str, Group]) -> None:
         mine = [pod for pod in self.of(name) if pod.metadata.labels[_GROUP] in groups]
         for group, shape in groups.items():
             least = (shape.minimum or shape.replicas) * shape.hosts

@@ -1,6 +1,7 @@
 """`muster why` of a KAI job with a recording: its status from the cluster, then the forecast."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_of_a_deployment_the_first_pod_that_waits_is_shown() -> None:
     pods, groups = [], []
     for name, at in (("serve-5d9-a", "n1"), ("serve-5d9-b", "")):
         owner = {"kind": "ReplicaSet", "name": "serve-5d9", "uid": "rs"}
-        meta = {"namespace": "team-a", "name": name, "uid": name, "ownerReferences": [owner]}
+        meta: dict[str, Any] = {"namespace": "team-a", "name": name, "uid": name, "ownerReferences": [owner]}
         meta |= {"labels": {"pod-template-hash": "5d9"}}
         notes = {"pod-group-name": f"pg-{name}"} | (
             {} if at else {"muster.dev/gang-status": "waits for nodes"}
