@@ -32,6 +32,12 @@ def batch(gpus: int = 8, **spec: Any) -> Json:
     return job(pod(gpus, restartPolicy="Never"), **spec)
 
 
+def deployment(**labels: str) -> Json:
+    body = test_deployment.serving(gpus=1)
+    body["metadata"]["labels"] = {QUEUE: "vision-l4", **labels}
+    return body
+
+
 def templates(body: Any) -> list[Json]:
     """Every pod template in an object."""
     if isinstance(body, list):
@@ -51,7 +57,7 @@ def templates(body: Any) -> list[Json]:
         training(MPI, gpus=1),
         groups(gpus=1, leader=pod()),
         test_statefulset.serving(gpus=1),
-        test_deployment.serving(gpus=1),
+        deployment(priorityClassName="train"),
     ],
     ids=["job", "jobset", "pytorchjob", "mpijob", "lws", "statefulset", "deployment"],
 )
@@ -164,6 +170,10 @@ def test_a_deadline_counts_while_it_waits_and_an_eviction_counts_as_failures() -
     assert not warnings(judged_by_kai(batch(1, parallelism=6), "vision-l4"))
     deadline = {"cleanPodPolicy": "Running", "activeDeadlineSeconds": 60}
     assert "of PyTorchJob train counts" in warnings(judged_by_kai(training(PYTORCH, runPolicy=deadline)))
+
+
+def test_a_deployment_names_a_priority_that_kai_evicts_where_its_own_is_not_its_teams() -> None:
+    assert "names no priority as inference" in refusals(judged_by_kai(deployment()))
 
 
 def test_the_set_of_a_train_job_gets_its_queue_and_no_member_writes_another_there() -> None:
