@@ -173,7 +173,13 @@ def test_a_deadline_counts_while_it_waits_and_an_eviction_counts_as_failures() -
 
 
 def test_a_deployment_names_a_priority_that_kai_evicts_where_its_own_is_not_its_teams() -> None:
-    assert "names no priority as inference" in refusals(judged_by_kai(deployment()))
+    team = {"quota": {"l4": 16}, "priorities": ["train"]}
+    departments = {"research": {"teams": {"vision": team}}}
+    for labels, is_admitted in (({}, False), ({"priorityClassName": "train"}, True)):
+        found = judged(deployment(**labels), scheduler="kai", work=WORK, departments=departments)
+        assert found.answer.is_admitted is is_admitted
+        assert is_admitted or "names no priority as inference" in refusals(found)
+    assert judged_by_kai(deployment()).answer.is_admitted, "the team may use it"
 
 
 def test_the_set_of_a_train_job_gets_its_queue_and_no_member_writes_another_there() -> None:
