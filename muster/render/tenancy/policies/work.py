@@ -13,6 +13,7 @@ from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, W
 from muster.render.tenancy.policies import pods
 from muster.render.tenancy.policies.policy import (
     Policy,
+    Value,
     is_suspended,
     kinds_of,
     makers_of_pods,
@@ -38,9 +39,7 @@ def work(stack: Stack) -> Policy:
             "parameterNames": ", ".join(parameters) or "none",
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "counted": ["cpu", "memory", *sorted({pool.device for pool in stack.pools if pool.is_gpu})],
-            **({"asksForGpus": pods.requests_gpus("each")} if stack.is_gated else {}),
-            "isNoEntryOfScheduler": "${isNoEntryOfMuster}" if stack.is_gated else "${isNoEntryOfKueue}",
-            "handedDown": names.HANDED_DOWN,
+            **(_gated() if stack.is_gated else {"isNoEntryOfScheduler": "${isNoEntryOfKueue}"}),
         },
         given={"gated": stack.is_gated, "kai": is_kai, "kueue": not is_kai},
         lists={"fieldsOfKinds": [*_fields()], **({} if is_kai else {"suspensions": [*_suspensions()]})},
@@ -127,6 +126,14 @@ def _labels(stack: Stack) -> Mapping[str, str]:
     return {
         "queueLabel": names.KAI_QUEUE_LABEL if is_kai else names.QUEUE_LABEL,
         "priorityLabel": names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL,
+    }
+
+
+def _gated() -> Mapping[str, Value]:
+    return {
+        "asksForGpus": pods.requests_gpus("each"),
+        "isNoEntryOfScheduler": "${isNoEntryOfMuster}",
+        "handedDown": names.HANDED_DOWN,
     }
 
 
