@@ -175,7 +175,8 @@ def test_a_deadline_counts_while_it_waits_and_an_eviction_counts_as_failures() -
 def test_a_deployment_names_a_priority_that_kai_evicts_where_its_own_is_not_its_teams() -> None:
     team = {"quota": {"l4": 16}, "priorities": ["train"]}
     departments = {"research": {"teams": {"vision": team}}}
-    for labels, is_admitted in (({}, False), ({"priorityClassName": "train"}, True)):
+    cases: list[tuple[Json, bool]] = [({}, False), ({"priorityClassName": "train"}, True)]
+    for labels, is_admitted in cases:
         found = judged(deployment(**labels), scheduler="kai", work=WORK, departments=departments)
         assert found.answer.is_admitted is is_admitted
         assert is_admitted or "names no priority as inference" in refusals(found)
