@@ -22,7 +22,7 @@ from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
 from muster.model.names import FIELD_MANAGER
 from muster.model.stack import Stack
-from muster.model.work import RAY, WorkKind, by_group
+from muster.model.work import GATED, RAY, WorkKind, by_group
 from muster.render import gang, observability, queuetree
 from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM
@@ -150,15 +150,23 @@ def mutating(stack: Stack) -> list[Manifest]:
     the policies refuse what then lacks a queue or a gate.
     """
     found = []
+    made = {each.makes for each in stack.work_kinds} if stack.is_gated else ()
     for work, webhook in (
         *((each, _webhook(each)) for each in stack.judged_work if each.is_queued),
+        *((each, _made(each)) for each in GATED if each.family in made),
         # Whose pod templates can change after they were created.
-        *((each, _changed(each)) for each in RAY),
+        *((each, _changed(each)) for each in (*RAY, *(each for each in stack.gated_work if each.serves))),
     ):
         webhook["clientConfig"]["service"]["path"] = f"/default-{work.kind.lower()}"
         # Kueue's webhooks may come after ours and before: what they add can be looked at again.
         found.append(webhook | {"name": f"default-{webhook['name']}", "reinvocationPolicy": "IfNeeded"})
     return found
+
+
+def _made(work: WorkKind) -> Manifest:
+    """With KAI, of what is made of work that has its templates elsewhere: its pods wait at the gate."""
+    made = [{"name": "made-for-work", "expression": MADE_FOR_WORK}]
+    return _webhook(work) | {"name": f"{work.kind.lower()}-made.{names.GROUP}", "matchConditions": made}
 
 
 def _webhook(work: WorkKind) -> Manifest:

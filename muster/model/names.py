@@ -212,6 +212,9 @@ KAI_PRIORITY_LABEL: Final = "priorityClassName"
 # 0.12 does not know it. Source: https://github.com/kai-scheduler/KAI-Scheduler at v0.17.0,
 # pkg/podgrouper/podgrouper/plugins/job/job_grouper.go, read 2026-11-29
 KAI_BATCH_MINIMUM: Final = "kai.scheduler/batch-min-member"
+# The labels of a TrainJob that its JobSet gets, and whose entry in spec.runtimePatches they are in.
+HANDED_DOWN: Final = (KAI_QUEUE_LABEL, KAI_PRIORITY_LABEL, POOL_LABEL)
+PATCH_MANAGER: Final = f"{GROUP}/queue"
 
 # By the controller, on the first pod of a gang that waits, or on the only one: what it waits for.
 GANG_STATUS_ANNOTATION: Final = f"{GROUP}/gang-status"

@@ -23,7 +23,7 @@ from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.tenancy import Tenancy, TenancyMode
-from muster.model.work import FOR_MEMBERS, SERVED, WORK, Work, WorkKind
+from muster.model.work import FOR_MEMBERS, GATED, SERVED, WORK, Work, WorkKind
 
 
 class Scheduler(StrEnum):
@@ -224,7 +224,8 @@ class Stack:
     @property
     def gated_work(self) -> tuple[WorkKind, ...]:
         """Whose pods wait behind our gate beside those of Ray clusters."""
-        return tuple(kind for kind in self.work_kinds if kind.labels and self.is_gated)
+        families = {*self.work, *(kind.makes for kind in self.work_kinds)} if self.is_gated else ()
+        return tuple(kind for kind in GATED if kind.family in families)
 
     @property
     def judged_work(self) -> tuple[WorkKind, ...]:

@@ -189,12 +189,17 @@ def value_at(body: Any, path: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLabels:
-    """By which labels the pods of an object are known: of its name, and of the group that a pod is of, where
-    there are several. `maker`: what `MAKER_LABEL` says, where other kinds have the same.
+    """By what the pods of an object are known: by a label of its `name`, or by their `owner`, a StatefulSet
+    of that name, or a ReplicaSet whose name ends with the value of the label `suffix`. `group`: the label of
+    the group that a pod is of, where the object has several. `gang`: the label of its gang, where a queue
+    admits them one by one. `maker`: what `MAKER_LABEL` says, where other kinds have the same.
     """
 
-    name: str
+    name: str = ""
+    owner: str = ""
+    suffix: str = ""
     group: str = ""
+    gang: str = ""
     maker: str = ""
 
 
@@ -228,7 +233,7 @@ class WorkKind:
     ReplicaSet's, are always restarted, and wait behind Kueue's gate. `elective`: every cluster has the kind,
     and it is work only where a stack serves it. `prefix`: of the labels and annotations by which its
     controller finds its pods, of which an author writes the `free` ones. `labels`: those of its pods, where
-    they wait behind Muster's gate with KAI.
+    they wait behind Muster's gate with KAI. `makes`: the family of the one object whose pods are its own.
     """
 
     family: Work
@@ -255,6 +260,7 @@ class WorkKind:
     prefix: str = ""
     free: tuple[str, ...] = ()
     labels: PodLabels | None = None
+    makes: Work | None = None
 
     @property
     def is_queued(self) -> bool:
@@ -275,7 +281,7 @@ class WorkKind:
 
     @property
     def is_pod_by_pod(self) -> bool:
-        """Whether Kueue counts each of its pods by itself, whatever the others ask for."""
+        """Whether each of its pods is a gang by itself, whatever the others ask for."""
         return self.serves and not any(pods.counts for pods in self.pods)
 
     @property
@@ -317,6 +323,7 @@ _SCHEDULING: Final = Barred(
 
 _JOBSET: Final = "jobset.sigs.k8s.io/"
 _LWS: Final = "spec.leaderWorkerTemplate"
+_LWS_LABELS: Final = "leaderworkerset.sigs.k8s.io/"
 _TRAINER: Final = "spec.trainer"
 
 
@@ -512,11 +519,12 @@ WORK: Final = (
                 name="worker",
             ),
         ),
+        labels=PodLabels(name=f"{_LWS_LABELS}name", gang=f"{_LWS_LABELS}group-index"),
         controller="lws-system",
         managers=(),
         barred=(_volumes(f"{_LWS}.volumeClaimTemplates"),),
         serves=True,
-        prefix="leaderworkerset.sigs.k8s.io/",
+        prefix=_LWS_LABELS,
         free=("exclusive-topology", "subgroup-exclusive-topology", "experimental-recreate-group-after-start"),
     ),
     # Kubeflow Trainer 2.3.0, pkg/apis/trainer/v1alpha1. Its pods are those of a JobSet that the controller
@@ -537,6 +545,7 @@ WORK: Final = (
         controller="kubeflow-system:kubeflow-trainer-controller-manager",
         manager="trainer.kubeflow.org/trainjob-controller",
         kept=("spec.runtimeRef", "spec.initializer", _TRAINER, "spec.runtimePatches"),
+        makes=Work.JOBSET,
     ),
     WorkKind(
         family=Work.STATEFULSET,
@@ -549,12 +558,13 @@ WORK: Final = (
         objects=100,
         kibibytes=64,
         pods=(Pods(template=Path("spec.template"), counts=("spec.replicas",), name="main"),),
+        labels=PodLabels(owner="StatefulSet"),
         managers=(),
         barred=(_volumes("spec.volumeClaimTemplates"),),
         serves=True,
         elective=True,
     ),
-    # Kueue makes a Workload for each pod.
+    # Kueue makes a Workload for each pod, and KAI a pod group.
     WorkKind(
         family=Work.DEPLOYMENT,
         kind="Deployment",
@@ -566,6 +576,7 @@ WORK: Final = (
         objects=100,
         kibibytes=64,
         pods=(Pods(template=Path("spec.template"), gangs="spec.replicas", name="main"),),
+        labels=PodLabels(owner="ReplicaSet", suffix="pod-template-hash"),
         managers=(),
         serves=True,
         elective=True,

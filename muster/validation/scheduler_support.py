@@ -16,7 +16,6 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Stack
 from muster.model.violations import Violation, at
-from muster.model.work import GATED, Work
 from muster.validation.paths import department_path, explicit_keys, team_path
 
 _TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
@@ -34,7 +33,7 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     if not stack.scheduler.is_kai:
         return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
-    found = [*_work(stack), *_gangs(stack), *_priorities(stack)]
+    found = [*_serving(stack), *_gangs(stack), *_priorities(stack)]
     for above, department in stack.walk():
         path = department_path((*above, department))
         found += [*_lending(context, department.allowance, path, weight=None)]
@@ -44,12 +43,13 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     return found
 
 
-def _work(stack: Stack) -> Iterator[Violation]:
-    """KAI groups the pods of other kinds by its own rules, which our gate does not know."""
-    known = (Work.RAY, *(each.family for each in GATED))
-    for word in (each for each in stack.work if each not in known):
-        message = f"{word} is not queued by KAI here: Muster's gate opens for {', '.join(known)} alone."
-        yield Violation("muster:work", message, f"take it out of the list, or {_TO_KUEUE.split(', or ')[1]}")
+def _serving(stack: Stack) -> Iterator[Violation]:
+    """Their pods get GPUs where our gate has kept them, by which the policies know that they are queued."""
+    served = [kind.family for kind in stack.work_kinds if kind.serves and not stack.is_gated]
+    if served:
+        message = f"has {', '.join(served)}, whose pods KAI queues behind Muster's gate alone."
+        fix = "take it out of the list, or write `muster:gangAdmission: {mode: muster}`."
+        yield Violation("muster:work", message, fix)
 
 
 def _gated(stack: Stack) -> Iterator[Violation]:

@@ -80,9 +80,14 @@ _WRITTEN: Final = timedelta(seconds=1)
 """Times are written in whole seconds."""
 
 
-def parse_history(held: Object) -> RetryHistory:
-    """Read from annotations. Other clients may edit those, so what cannot be read counts as not there."""
+def parse_history(held: Object, *, part: str = "") -> RetryHistory:
+    """Read from annotations. Other clients may edit those, so what cannot be read counts as not there.
+    `part`: which of its gangs, of an object that has several.
+    """
     notes = held.metadata.annotations
+    if part:
+        end = f".{part}"
+        notes = {key.removesuffix(end): value for key, value in notes.items() if key.endswith(end)}
     if not notes:
         return _EMPTY
     return RetryHistory(
@@ -101,8 +106,10 @@ def parse_history(held: Object) -> RetryHistory:
     )
 
 
-def to_annotations(history: RetryHistory) -> Mapping[str, str | None]:
+def to_annotations(history: RetryHistory, *, part: str = "") -> Mapping[str, str | None]:
     """The history as annotations; None removes one."""
+    if part:
+        return {f"{key}.{part}": value for key, value in to_annotations(history).items()}
     return {
         TRIES: str(history.tries) if history.tries else None,
         FIRST_TRY: _format(history.first_try),

@@ -68,9 +68,12 @@ class PatchAnnotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchCluster:
-    """Keep the history on the gang's object while its pods are made again, or take it off."""
+    """Keep the history on the gang's object while its pods are made again, or take it off. `part`: which of
+    its gangs'.
+    """
 
     history: RetryHistory
+    part: str = ""
 
 
 Action = (

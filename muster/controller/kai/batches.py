@@ -4,6 +4,9 @@ Computed from the pods alone. Until KAI's minimum exists, the pods that complete
 or none. Later pods (a cluster that scales up, a pod created again above the minimum) are ungated group by
 group, so that together with earlier ones they make whole replicas.
 
+An object of which KAI makes several gangs, as of the groups of a LeaderWorkerSet, has batches for each by
+itself.
+
 Every batch has a leader, its oldest gated pod. The leader's uid and its number of attempts identify an
 attempt, and its gate is removed last: after a crash or a change of leaders in the middle of a release the
 same batch is found again, with what is still gated and, by their annotation, what has passed.
@@ -16,7 +19,7 @@ from datetime import UTC, datetime
 from muster.controller.gangs.identity import ATTEMPT, digest
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.groups import hosts, needed, suspended
-from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
+from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated, part_of
 from muster.controller.kai.objects import GangOwner, GatedPod
 from muster.model.quantities import many
 
@@ -68,8 +71,15 @@ def batches(cluster: GangOwner, pods: Sequence[GatedPod], *, leaders: Collection
 
     Raises ValueError for a cluster that KAI refuses to group.
     """
-    by_group: dict[str, list[GatedPod]] = {}
+    parts: dict[str, list[GatedPod]] = {}
     for pod in sorted(pods, key=lambda pod: _order(pod, leaders)):
+        parts.setdefault(part_of(pod, cluster), []).append(pod)
+    return tuple(batch for members in parts.values() for batch in _batches_of(cluster, members, leaders))
+
+
+def _batches_of(cluster: GangOwner, pods: Sequence[GatedPod], leaders: Collection[str]) -> tuple[Batch, ...]:
+    by_group: dict[str, list[GatedPod]] = {}
+    for pod in pods:
         by_group.setdefault(group_of(pod), []).append(pod)
     least = needed(cluster)
     open_groups = {

@@ -162,7 +162,7 @@ def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tu
 
 def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision:
     """The history of pods that were recalled, unless the cluster has run since."""
-    cleared = PatchCluster(history=RetryHistory())
+    cleared = PatchCluster(history=RetryHistory(), part=snapshot.part)
     made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
     is_old = noted.retry_at is not None and made > noted.retry_at + HANDOVER
     if is_old or snapshot.history.tries >= noted.tries > 0:
@@ -199,14 +199,14 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return Decision(actions=set_status(snapshot, "waits for an accepted GangPolicy; see its conditions"))
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
-    noted = snapshot.cluster_snapshot.noted
-    if noted != RetryHistory() and not any(map(is_released, snapshot.cluster_snapshot.pods)):
+    noted = snapshot.cluster_snapshot.noted(snapshot.part)
+    if noted != RetryHistory() and not any(map(is_released, snapshot.gang_pods)):
         return _take_over(snapshot, noted)
     if history.refused and not _refusal_is_outdated(snapshot):
         return _hold_back(snapshot, format_refusal(history))
     if history.refused:
         return Decision(actions=(_note(snapshot, RetryHistory(), RESTARTED),))
-    ending = [pod for pod in snapshot.cluster_snapshot.own_ending if is_due(pod, now=snapshot.now)]
+    ending = [pod for pod in snapshot.own_ending if is_due(pod, now=snapshot.now)]
     if ending and not snapshot.batch.unit and not snapshot.requests:
         look_at = recheck_at(ending, since=snapshot.now, now=snapshot.now)
         return _hold_back(snapshot, format_ending_pods(ending), requeue_at=look_at)

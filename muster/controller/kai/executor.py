@@ -26,7 +26,7 @@ from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.retry import RetryHistory, to_annotations
+from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import (
     Action,
@@ -87,8 +87,8 @@ class Executor:
                 await self._requests.delete(action)
             case PatchAnnotations():
                 await self._patch_annotations(action)
-            case PatchCluster(history=history):
-                await self._patch_cluster(cluster, history)
+            case PatchCluster():
+                await self._patch_cluster(cluster, action)
             case DeleteUnbound():
                 await self._delete_unbound(action)
             case DeleteRunning(pod=pod):
@@ -135,8 +135,9 @@ class Executor:
             action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": annotations}}
         )
 
-    async def _patch_cluster(self, cluster: GangOwner, history: RetryHistory) -> None:
-        body = {"metadata": {"uid": cluster.metadata.uid, "annotations": dict(to_annotations(history))}}
+    async def _patch_cluster(self, cluster: GangOwner, action: PatchCluster) -> None:
+        annotations = dict(to_annotations(action.history, part=action.part))
+        body = {"metadata": {"uid": cluster.metadata.uid, "annotations": annotations}}
         resource, meta = owners_of(cluster).resource, cluster.metadata
         try:
             patched = await self._client.merge_patch(resource, Key(meta.namespace, meta.name), body)

@@ -125,8 +125,7 @@ class Gathering(TurnIndex):
         """The pools where KAI makes room for another gang, or is to do so before this one."""
         key = batch.cluster.key
         for other in self._pods.store.index_values(RELEASED):
-            if other != key:
-                yield from self._taken_by(other)
+            yield from self._taken_by(other)
         for other, begun in self._begun.items():
             if other != key and begun.preempts:
                 yield from begun.pools

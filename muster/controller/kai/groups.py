@@ -7,12 +7,13 @@ pods that its controller makes at a time, whatever KAI starts with.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from muster.controller.kai.labels import HEAD_GROUP
 from muster.controller.kai.objects import CountedWork, GangOwner, RayCluster, WorkerGroup
 from muster.model.names import KAI_BATCH_MINIMUM
 from muster.model.quantities import many, read_count
-from muster.model.work import Work, value_at
+from muster.model.work import MAIN, Work, value_at
 
 
 def needed(cluster: GangOwner) -> Mapping[str, int]:
@@ -41,18 +42,33 @@ def _counted(work: CountedWork) -> Mapping[str, int]:
     if work.kind.labels and work.kind.labels.maker and not all(whole.values()):
         empty = ", ".join(group for group, count in whole.items() if not count)
         raise ValueError(f"it has no pods of {empty}, and KAI does not group such work; remove that part")
-    return work.kind.counts({"spec": work.spec, "status": work.status})
+    if work.kind.family is Work.JOBSET and _is_staged(work.spec):
+        raise ValueError(
+            "some of its Jobs are made when others run, so its pods never wait at the gate together"
+        )
+    left = work.kind.counts({"spec": work.spec, "status": work.status})
+    return left if work.kind.labels and work.kind.labels.group else {MAIN: sum(left.values())}
 
 
-def _minimum_of(job: CountedWork) -> int:
-    return read_count(job.metadata.annotations.get(KAI_BATCH_MINIMUM, ""), most_digits=9) or 1
+def _is_staged(spec: Mapping[str, Any]) -> bool:
+    """A policy refuses such JobSets, but for those that are made of a runtime."""
+    jobs = spec.get("replicatedJobs") or ()
+    order = value_at(spec, "startupPolicy.startupPolicyOrder")
+    return order == "InOrder" or any(each.get("dependsOn") for each in jobs)
+
+
+def _minimum_of(work: CountedWork) -> int:
+    """What KAI starts it with, where that does not follow from its object."""
+    is_read = work.kind.family is Work.JOB
+    said = work.metadata.annotations.get(KAI_BATCH_MINIMUM, "") if is_read else ""
+    return read_count(said, most_digits=9) or 1
 
 
 def is_kept_whole(gang: GangOwner) -> bool:
     """Whether KAI has a minimum of its own for it, below which it neither starts it nor leaves it running."""
     if not isinstance(gang, CountedWork):
         return True
-    if gang.kind.family is not Work.JOB:
+    if gang.kind.family not in (Work.JOB, Work.STATEFULSET):
         return value_at(gang.spec, "elasticPolicy.minReplicas") is None
     return _minimum_of(gang) >= sum(needed(gang).values())
 

@@ -6,6 +6,7 @@ looks: the object (a Ray cluster carries the labels of the RayJob or RayService 
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 from muster.controller.gangs.identity import ATTEMPT
@@ -34,7 +35,7 @@ from muster.model.names import (
     RAY_CLUSTER_UID_LABEL,
     RAY_PRIORITY_LABEL,
 )
-from muster.model.work import GATED, MAIN, MAKER_LABEL, Work, WorkKind
+from muster.model.work import GATED, MAIN, MAKER_LABEL, PodLabels, Work, WorkKind
 
 RAY_GROUP: Final = "ray.io/group"
 HEAD_GROUP: Final = "headgroup"
@@ -49,8 +50,12 @@ _OF_WORK: Final = {
     kind: Owners(resource=resource, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
     for kind, resource in COUNTED_WORK.items()
 }
-# A Job that was made for an object of another kind has that one's labels, too: the others first.
-_COUNTED: Final = tuple((each, each.labels) for each in reversed(GATED) if each.labels)
+# A Job or StatefulSet that was made for an object of another kind makes pods with that one's labels: the
+# others first.
+_COUNTED: Final = sorted(
+    ((each, each.labels) for each in GATED if each.labels),
+    key=lambda known: (bool(known[1].owner), known[0].family is Work.JOB),
+)
 LEADER: Final = f"{GROUP}/leader"
 """Label of requests: the uid of the pod whose gate goes last."""
 SIZE: Final = f"{GROUP}/pods"
@@ -64,6 +69,7 @@ STATUS: Final = GANG_STATUS_ANNOTATION
 
 DEFAULT_CLASS: Final = "train"
 """What KAI's grouper writes where no class is named, or one that does not exist."""
+_CLASS_OF_DEPLOYMENTS: Final = "inference"
 
 
 def is_gated(pod: GatedPod) -> bool:
@@ -115,42 +121,66 @@ def gang_of(pod: GatedPod) -> list[Key]:
     labels, namespace = pod.metadata.labels, pod.metadata.namespace
     if name := labels.get(RAY_CLUSTER_LABEL, ""):
         return [Key(namespace, name)]
-    kind = _kind_of(pod)
-    return [gang_key(namespace, kind.kind, labels[kind.labels.name])] if kind and kind.labels else []
+    return [gang_key(namespace, kind.kind, name) for kind, name in _work_of(pod)]
 
 
-def _kind_of(pod: GatedPod) -> WorkKind | None:
-    """Whose pod it is beside Ray's. Our webhook puts those that wait into a queue; others are of no gang."""
+def _work_of(pod: GatedPod) -> list[tuple[WorkKind, str]]:
+    """Whose pod it is beside Ray's, and the name of that: one or none. Our webhook puts those that wait into
+    a queue; others are of no gang.
+    """
     labels = pod.metadata.labels
     if not (KAI_QUEUE_LABEL in labels or is_gated(pod) or ATTEMPT in pod.metadata.annotations):
-        return None
-    return next(
-        (
-            kind
-            for kind, known in _COUNTED
-            if labels.get(known.name) and known.maker in ("", labels.get(MAKER_LABEL))
-        ),
-        None,
+        return []
+    found = (
+        (kind, name)
+        for kind, known in _COUNTED
+        if known.maker in ("", labels.get(MAKER_LABEL)) and (name := _name_by(known, pod))
     )
+    return list(islice(found, 1))
+
+
+def _name_by(known: PodLabels, pod: GatedPod) -> str:
+    if known.name:
+        return pod.metadata.labels.get(known.name, "")
+    end = f"-{pod.metadata.labels.get(known.suffix, '')}" if known.suffix else ""
+    owners = (each for each in pod.metadata.owner_references if each.controller and each.kind == known.owner)
+    return next((each.name.removesuffix(end) for each in owners if each.name.endswith(end)), "")
+
+
+def part_of(pod: GatedPod, gang: GangOwner) -> str:
+    """Of which of an object's gangs a pod is. Empty where it is one gang."""
+    if isinstance(gang, RayCluster):
+        return ""
+    return pod.metadata.name if gang.kind.is_pod_by_pod else lasting_part_of(pod, gang)
+
+
+def lasting_part_of(pod: GatedPod, gang: GangOwner) -> str:
+    """The same, where the pods that are made again have it, too: those of a Deployment have new names, and
+    each may follow any other.
+    """
+    label = gang.kind.labels.gang if isinstance(gang, CountedWork) and gang.kind.labels else ""
+    return pod.metadata.labels.get(label, "") if label else ""
 
 
 def is_owned(pod: GatedPod, gang: GangOwner) -> bool:
     """Whether it is of this very object, and not of an earlier one of its name."""
     if any(owner.uid == gang.metadata.uid for owner in pod.metadata.owner_references):
         return True
-    if isinstance(gang, RayCluster) or gang.kind.family is Work.JOB or gang_of(pod) != [gang.key]:
+    if isinstance(gang, RayCluster) or gang.kind.family in (Work.JOB, Work.STATEFULSET):
         return False
-    # A Job is between them, and no member may write the labels.
+    if gang_of(pod) != [gang.key]:
+        return False
+    # Another object is between them, and no member may write the labels.
     made, since = pod.metadata.creation_timestamp, gang.metadata.creation_timestamp
     return made is None or since is None or made >= since
 
 
 def group_of(pod: GatedPod) -> str:
     labels = pod.metadata.labels
-    kind = None if RAY_CLUSTER_LABEL in labels else _kind_of(pod)
-    if kind is None or kind.labels is None:
-        return labels.get(RAY_GROUP, HEAD_GROUP)
-    return labels.get(kind.labels.group, "") if kind.labels.group else MAIN
+    for kind, _ in () if RAY_CLUSTER_LABEL in labels else _work_of(pod):
+        assert kind.labels
+        return labels.get(kind.labels.group, "") if kind.labels.group else MAIN
+    return labels.get(RAY_GROUP, HEAD_GROUP)
 
 
 def queue_of(pod: GatedPod, cluster: GangOwner | None) -> str:
@@ -187,7 +217,10 @@ def _class_of(pod: GatedPod, cluster: GangOwner | None, classes: Mapping[str, Pr
         return above[RAY_PRIORITY_LABEL]
     labels = {**pod.metadata.labels, **above}
     named = labels.get(KAI_PRIORITY_LABEL) or pod.spec.priority_class_name
-    return named if named in classes else DEFAULT_CLASS
+    if named in classes:
+        return named
+    serves = isinstance(cluster, CountedWork) and cluster.kind.family is Work.DEPLOYMENT
+    return _CLASS_OF_DEPLOYMENTS if serves else DEFAULT_CLASS
 
 
 def _priority(name: str, classes: Mapping[str, PriorityClass]) -> int:

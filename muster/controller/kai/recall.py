@@ -15,7 +15,14 @@ from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster
-from muster.controller.kai.labels import handed_over_at, is_bound, is_gated, is_released, preempts_since
+from muster.controller.kai.labels import (
+    handed_over_at,
+    is_bound,
+    is_gated,
+    is_released,
+    lasting_part_of,
+    preempts_since,
+)
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.snapshot import ClusterSnapshot
@@ -103,29 +110,29 @@ def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
 
 def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
     """Pods for which KAI has made no room in time: it sees more than the rule does, or others came first."""
-    pods = cluster_snapshot.preempting
-    if any(pod.metadata.annotations.get(ATTEMPT) in kept for pod in pods):
-        return  # The rest of them passes first.
-    if not pods or _preemption_end(cluster_snapshot) > cluster_snapshot.now:
-        return
-    yield from (DeleteUnbound(pod=pod, request="") for pod in pods)
-    within = format_duration(PREEMPTED_WITHIN)
-    yield EmitEvent(
-        kind="Warning",
-        reason="GangRecalled",
-        message=f"KAI has made no room for it within {within}. Behind the gate again: "
-        f"{many(len(pods), 'pod')} without a node.",
-    )
+    for pods in cluster_snapshot.preempting:
+        if pods[0].metadata.annotations.get(ATTEMPT) in kept:
+            continue  # The rest of them passes first.
+        if _preemption_end(pods, cluster_snapshot) > cluster_snapshot.now:
+            continue
+        yield from (DeleteUnbound(pod=pod, request="") for pod in pods)
+        within = format_duration(PREEMPTED_WITHIN)
+        yield EmitEvent(
+            kind="Warning",
+            reason="GangRecalled",
+            message=f"KAI has made no room for it within {within}. Behind the gate again: "
+            f"{many(len(pods), 'pod')} without a node.",
+        )
 
 
 def _preemption_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
-    if cluster_snapshot.preempting:
-        yield max(_preemption_end(cluster_snapshot), cluster_snapshot.now)
+    for pods in cluster_snapshot.preempting:
+        yield max(_preemption_end(pods, cluster_snapshot), cluster_snapshot.now)
 
 
-def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
-    """Until when KAI may take to place it; not before what it has evicted has ended."""
-    pods, now = cluster_snapshot.preempting, cluster_snapshot.now
+def _preemption_end(pods: Sequence[GatedPod], cluster_snapshot: ClusterSnapshot) -> datetime:
+    """Until when KAI may take to place them; not before what it has evicted has ended."""
+    now = cluster_snapshot.now
     hosts = {host for pod in pods for host in hosts_of(pod)}
     in_the_way = [
         pod for pod in cluster_snapshot.ending if pod.spec.node_name in hosts and is_due(pod, now=now)
@@ -139,13 +146,13 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
     broken, since = cluster_snapshot.broken, cluster_snapshot.broken_since
     grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
     if not broken or not grace:
-        yield from [PatchCluster(history=cluster_snapshot.noted)] if since else ()
+        yield from [PatchCluster(history=cluster_snapshot.noted())] if since else ()
         return
     name = min(broken)
     what = f"it runs on the broken node {name} ({broken[name].text})"
     if not since:
         now = truncate_seconds(cluster_snapshot.now)
-        yield PatchCluster(history=replace(cluster_snapshot.noted, nodes_missing=now))
+        yield PatchCluster(history=replace(cluster_snapshot.noted(), nodes_missing=now))
         message = f"{what}; unless the sign goes, the gang queues again in {format_duration(grace)}"
         yield EmitEvent(kind="Warning", reason="NodesMissing", message=message)
     elif since + grace <= cluster_snapshot.now:
@@ -171,20 +178,22 @@ def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -
     attempts = {
         each.pod.metadata.annotations.get(ATTEMPT) for each in recalls if isinstance(each, DeleteUnbound)
     }
-    if not attempts or cluster_snapshot.noted != RetryHistory():
-        return
-    passed = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
-    failure = next(each.message for each in recalls if isinstance(each, EmitEvent))
-    yield PatchCluster(
-        history=next_attempt(
+    gangs: dict[str, list[GatedPod]] = {}
+    for pod in cluster_snapshot.pods:
+        if pod.metadata.annotations.get(ATTEMPT) in attempts - {None}:
+            gangs.setdefault(lasting_part_of(pod, cluster_snapshot.cluster), []).append(pod)
+    for part, passed in gangs.items():
+        if cluster_snapshot.noted(part) != RetryHistory():
+            continue
+        history = next_attempt(
             max(map(parse_history, passed), key=lambda history: history.tries),
             uid=cluster_snapshot.cluster.metadata.uid,
             began=min(map(handed_over_at, passed)),
-            failure=failure,
+            failure=next(each.message for each in recalls if isinstance(each, EmitEvent)),
             now=cluster_snapshot.now,
             policy=(cluster_snapshot.policy or GangPolicy()).retry,
         )
-    )
+        yield PatchCluster(history=history, part=part)
 
 
 def hosts_of(pod: GatedPod) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def _view(manager: Manager, policies: Policies) -> View:
         clusters=manager.informer(RAY_CLUSTER),
         work=tuple(
             # Where a cluster brings the kind, it may come later than this program.
-            manager.informer(resource, selection=QUEUED, is_needed=resource.group == "batch")
+            manager.informer(resource, selection=QUEUED, is_needed=resource.group in ("apps", "batch"))
             for kind, resource in COUNTED_WORK.items()
             if kind in manager.gated_kinds
         ),

@@ -4,7 +4,7 @@ Responsible for which requests belong to which batch: those of a waiting batch, 
 consume, and those that are no longer needed. The view reads the caches, decide.py decides.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -32,6 +32,8 @@ from muster.controller.kai.labels import (
     is_gated,
     is_owned,
     is_preemptible,
+    lasting_part_of,
+    part_of,
     preempts_since,
     priority_of,
     queue_of,
@@ -89,10 +91,9 @@ class ClusterSnapshot:
     def is_finished(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
 
-    @cached_property
-    def noted(self) -> RetryHistory:
-        """The history of pods that were recalled, for those that follow them."""
-        return replace(parse_history(self.cluster), nodes_missing=None)
+    def noted(self, part: str = "") -> RetryHistory:
+        """The history of pods that were recalled, for those that follow them. `part`: which of its gangs'."""
+        return replace(parse_history(self.cluster, part=part), nodes_missing=None)
 
     @property
     def broken_since(self) -> datetime | None:
@@ -168,14 +169,13 @@ class ClusterSnapshot:
         )
 
     @property
-    def own_ending(self) -> tuple[GatedPod, ...]:
-        """Its own pods that are still ending: KubeRay makes none in their place before they have."""
-        return tuple(pod for pod in self.ending if is_owned(pod, self.cluster))
-
-    @property
-    def preempting(self) -> tuple[GatedPod, ...]:
-        """Its pods that KAI is to make room for and that no node has yet."""
-        return tuple(pod for pod in self.pods if preempts_since(pod) and not (is_gated(pod) or is_bound(pod)))
+    def preempting(self) -> tuple[tuple[GatedPod, ...], ...]:
+        """Its pods that KAI is to make room for and that no node has yet, by attempt."""
+        found: dict[str, list[GatedPod]] = {}
+        for pod in self.pods:
+            if preempts_since(pod) and not (is_gated(pod) or is_bound(pod)):
+                found.setdefault(pod.metadata.annotations.get(ATTEMPT, ""), []).append(pod)
+        return tuple(map(tuple, found.values()))
 
     def stranded(self, request: str) -> tuple[GatedPod, ...]:
         """Pods that have passed for this request and that no node has yet."""
@@ -200,6 +200,26 @@ class BatchSnapshot(Attempt):
     @cached_property
     def history(self) -> RetryHistory:
         return parse_history(self.batch.leader)
+
+    @property
+    def part(self) -> str:
+        """By which the history of its pods is kept on its object."""
+        return lasting_part_of(self.batch.leader, self.cluster)
+
+    @property
+    def gang_pods(self) -> tuple[GatedPod, ...]:
+        """All of its gang."""
+        return tuple(self._of_its_gang(self.cluster_snapshot.pods))
+
+    @property
+    def own_ending(self) -> tuple[GatedPod, ...]:
+        """Pods of its gang that are still ending: KubeRay makes none in their place before they have."""
+        ending = self.cluster_snapshot.ending
+        return tuple(self._of_its_gang(pod for pod in ending if is_owned(pod, self.cluster)))
+
+    def _of_its_gang(self, pods: Iterable[GatedPod]) -> Iterator[GatedPod]:
+        part = part_of(self.batch.leader, self.cluster)
+        return (pod for pod in pods if part_of(pod, self.cluster) == part)
 
     @cached_property
     def pod_group_demands(self) -> tuple[PodGroupDemand, ...]:

@@ -47,6 +47,7 @@ from muster.controller.kai.labels import (
     is_gated,
     is_owned,
     is_preemptible,
+    part_of,
     pool_of,
     priority_of,
     queue_of,
@@ -217,14 +218,15 @@ class View(GangView[GangOwner]):
         """Preemptible gangs of these queues, in its own those of a lower priority. Of all others only one pod
         is looked at.
         """
-        pods: dict[Key, list[GatedPod]] = {}
+        pods: dict[tuple[Key, str], list[GatedPod]] = {}
         for queue in sorted(queues):
             for pod in self.pods.store.by_index(BOUND_IN, queue):
                 (key,) = gang_of(pod)
-                pods.setdefault(key, []).append(pod)
+                cluster = self.gangs.get(key)
+                pods.setdefault((key, part_of(pod, cluster) if cluster else ""), []).append(pod)
         own = {demand.queue for demand in batch.queue_demands}
         classes, policy = self._classes(), self.policy() or GangPolicy()
-        for key, placed in pods.items():
+        for (key, _), placed in pods.items():
             cluster, first = self.gangs.get(key), placed[0]
             if key == batch.cluster.key or cluster is None or not is_preemptible(first, cluster, classes):
                 continue

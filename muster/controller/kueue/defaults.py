@@ -284,8 +284,8 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, pools: Pools | None, *, bef
             _large_nodes(patch, template, pools)
         if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():
             _undisturbed(patch, template)
-        if tree.gated and template.waits and (old is None or old.is_gated):
-            _gate(patch, template)
+        if tree.gated and template.waits and (old is None or old.is_gated or _KINDS[kind].serves):
+            _gate(patch, kind, template)
 
 
 def _release(spec: Json) -> str:
@@ -374,23 +374,35 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
 
 
 def _gates(patch: _Patch, kind: str) -> None:
-    """KubeRay names KAI and the queue in its pods by itself."""
     waiting = [each for each in _all_templates(patch.body, kind) if each.waits]
     for template in waiting:
-        _gate(patch, template)
-        if _KINDS[kind].is_ray:
-            continue
-        if template.pod and not template.pod.get("schedulerName"):
-            patch.put(names.KAI_SCHEDULER, *template.path, "spec", "schedulerName")
-        if names.KAI_QUEUE_LABEL not in mapping(template.body, "metadata", "labels"):
-            queue = patch.label(names.KAI_QUEUE_LABEL)
-            patch.put(queue, *template.path, "metadata", "labels", names.KAI_QUEUE_LABEL)
+        _gate(patch, kind, template)
     for place in _KINDS[kind].places(patch.body) if _KINDS[kind].labels else ():
         # KAI groups no work of Kubeflow's that leaves replicas to a default.
         if place.name in _KINDS[kind].pods[0].template.keys and place.group.get("replicas") is None:
             patch.put(1, *place.at[:-1], "replicas")
     if kind == "job" and waiting:
         _batch_minimum(patch)
+    if _KINDS[kind].makes:
+        _hand_down(patch)
+
+
+def _hand_down(patch: _Patch) -> None:
+    """What KAI and our gate read of the JobSet that Trainer makes: it copies the labels of such an entry
+    (2.3.0, pkg/runtime/core/trainingruntime.go, read 2026-11-29).
+    """
+    labels = {key: said for key in names.HANDED_DOWN if (said := patch.label(key))}
+    entry = {
+        "manager": names.PATCH_MANAGER,
+        "trainingRuntimeSpec": {"template": {"metadata": {"labels": labels}}},
+    }
+    held = value_at(patch.body, "spec.runtimePatches") or []
+    if any(isinstance(each, dict) and each.get("manager") == names.PATCH_MANAGER for each in held):
+        return
+    if held:
+        patch.put(entry, "spec", "runtimePatches", "-")
+    else:
+        patch.put([entry], "spec", "runtimePatches")
 
 
 def _batch_minimum(patch: _Patch) -> None:
@@ -405,11 +417,20 @@ def _batch_minimum(patch: _Patch) -> None:
             patch.put(str(least), "metadata", "annotations", names.KAI_BATCH_MINIMUM)
 
 
-def _gate(patch: _Patch, template: _Template) -> None:
-    if not template.pod or template.is_gated:
+def _gate(patch: _Patch, kind: str, template: _Template) -> None:
+    """With KAI and the queue, which KubeRay names in its pods by itself."""
+    if not template.pod:
         return
-    gate = {"name": names.GANG_GATE}
-    if not template.pod.get("schedulingGates"):
+    gates, gate = template.pod.get("schedulingGates"), {"name": names.GANG_GATE}
+    if not gates:
         patch.put([gate], *template.path, "spec", "schedulingGates")
-    elif isinstance(template.pod["schedulingGates"], list):
+    elif isinstance(gates, list) and not template.is_gated:
         patch.put(gate, *template.path, "spec", "schedulingGates", "-")
+    if _KINDS[kind].is_ray:
+        return
+    # The API server has filled in its default before any webhook.
+    if template.pod.get("schedulerName") in (None, "", "default-scheduler"):
+        patch.put(names.KAI_SCHEDULER, *template.path, "spec", "schedulerName")
+    if names.KAI_QUEUE_LABEL not in mapping(template.body, "metadata", "labels"):
+        queue = patch.label(names.KAI_QUEUE_LABEL)
+        patch.put(queue, *template.path, "metadata", "labels", names.KAI_QUEUE_LABEL)

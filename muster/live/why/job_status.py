@@ -503,7 +503,7 @@ _RESULTS: Final = {
 def _fetch_kai_statuses(api: Client, namespace: str, name: str = "") -> list[JobStatus]:
     """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
     groups = api.list_all(f"{POD_GROUPS}{inside(namespace)}/podgroups", mapping)
-    own = [each for each in groups if not name or _is_of(each, name)]
+    own = _workloads_of(api, namespace, name, groups) if name else groups
     listed = api.list_all(f"/api/v1{inside(namespace)}/pods", mapping) if own else []
     pods = pods_by_group(listed)
     return [parse_kai_status(each, pods) for each in sorted(own, key=_created)]
@@ -535,7 +535,8 @@ def parse_kai_status(found: Json, by_group: Mapping[tuple[str, str], list[Json]]
 
 def _fetch_kai_status(api: Client, namespace: str, name: str) -> JobStatus | None:
     jobs = list(_fetch_jobs(api, namespace, name))
-    status = next(iter(_fetch_kai_statuses(api, namespace, name)), None)
+    found = _fetch_kai_statuses(api, namespace, name)
+    status = next((each for each in found if not each.is_running), next(iter(found), None))
     if status is None:
         why = "KAI has made no pod group of it yet."
         status = JobStatus(namespace=namespace, name=name, workload=None, unqueued=why) if jobs else None

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from muster.local.cluster.certificates import authority
 from tests.envtest import ControlPlane, Programs
 from tests.envtest.process import Process, free_port
 from tests.waiting import PATIENCE
@@ -26,12 +27,12 @@ def controller(
     webhooks: Path | None = None,
     user: str | None = None,
 ) -> Iterator[Process]:
-    """It serves with the certificate of the plane's Kueue. `webhooks`: the file of its webhooks, which judge
-    what is written until the block ends. `user`: whom it acts as, the administrator
-    by default.
+    """It serves with the certificate of the plane's Kueue, where there is one. `webhooks`: the file of its
+    webhooks, which judge what is written until the block ends. `user`: whom it acts as, the administrator by
+    default.
     """
     health, port = free_port(), free_port()
-    certificates, config = plane.folder / "kueue/certificates", plane.folder / f"{name}.yaml"
+    certificates, config = _certificates(plane), plane.folder / f"{name}.yaml"
     webhook: dict[str, Any] = {"host": "127.0.0.1", "port": port}
     settings = {
         "apiVersion": f"config.{name}.x-k8s.io/v1alpha1",
@@ -69,6 +70,14 @@ def controller(
         yield process
     finally:
         process.kill()
+
+
+def _certificates(plane: ControlPlane) -> Path:
+    folder = plane.folder / "kueue/certificates"
+    if not (folder / "tls.crt").exists():
+        folder.mkdir(parents=True)
+        authority(folder / "ca", "tests", hosts=()).issue(folder / "tls", "tests", hosts=("127.0.0.1",))
+    return folder
 
 
 def _install(plane: ControlPlane, name: str, body: dict[str, Any], *, url: str, trust: str) -> None:

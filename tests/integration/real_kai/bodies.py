@@ -97,9 +97,8 @@ def jobs_of(made: Json, queue: str, shapes: Shapes) -> Iterator[Json]:
 
 def job(name: str, queue: str, *, pods: int, gpus: int = 1, labels: Json | None = None) -> Json:
     """As our webhook leaves it. `labels`: of pods that another object made."""
-    template = _template(gated=True, gpus=gpus)
-    template["metadata"] = {"labels": {KAI_QUEUE_LABEL: queue, **(labels or {})}}
-    template["spec"] |= {"restartPolicy": "Never", "schedulerName": KAI_SCHEDULER}
+    template = _waiting(queue, gpus=gpus, **(labels or {}))
+    template["spec"]["restartPolicy"] = "Never"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -109,6 +108,47 @@ def job(name: str, queue: str, *, pods: int, gpus: int = 1, labels: Json | None 
             "annotations": {KAI_BATCH_MINIMUM: str(pods)},
         },
         "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": template},
+    }
+
+
+def real_job_set(name: str, queue: str, shapes: Shapes) -> Json:
+    """With what its webhooks would fill in."""
+    body = job_set(name, queue, shapes)
+    for each in body["spec"]["replicatedJobs"]:
+        each["template"]["spec"]["completionMode"] = "Indexed"
+    body["spec"] |= {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+        "successPolicy": {"operator": "All"},
+        "failurePolicy": {"maxRestarts": 2},
+    }
+    return body
+
+
+def leader_worker_set(name: str, queue: str, *, groups: int, size: int) -> Json:
+    """As our webhook leaves it: groups of a leader without a GPU and workers with one."""
+    template = {
+        "size": size,
+        "leaderTemplate": _waiting(queue, gpus=0),
+        "workerTemplate": _waiting(queue, gpus=1),
+    }
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "spec": {"replicas": groups, "leaderWorkerTemplate": template},
+    }
+
+
+def serving(kind: str, name: str, queue: str, *, pods: int) -> Json:
+    """A Deployment or StatefulSet as our webhook leaves it."""
+    spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}
+    spec |= {"serviceName": name, "podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue, KAI_PRIORITY_LABEL: "train"}},
+        "spec": spec | {"template": _waiting(queue, gpus=1, app=name)},
     }
 
 
@@ -158,6 +198,13 @@ def offering(stock: int, classes: tuple[str, ...], *, scale_down: str = "5s") ->
         "metadata": {"name": cloud.POOLS_CONFIG, "namespace": cloud.NAMESPACE},
         "data": {cloud.POOLS_KEY: yaml.safe_dump(offered)},
     }
+
+
+def _waiting(queue: str, *, gpus: int, **labels: str) -> Json:
+    template = _template(gated=True, gpus=gpus)
+    template["metadata"] = {"labels": {KAI_QUEUE_LABEL: queue, **labels}}
+    template["spec"]["schedulerName"] = KAI_SCHEDULER
+    return template
 
 
 def _template(*, gated: bool, gpus: int, cpu: str = "1", memory: str = "1Gi") -> Json:

@@ -5,6 +5,8 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 
 from muster.config import load
 from muster.local.simulated_cloud import names as cloud
-from muster.model.gangpolicy import crd
+from muster.model.gangpolicy import GangPolicy, RetryPolicy, crd
 from muster.model.stack import Stack
 from muster.render import kai
+from muster.render.gang import gang_policy
 from muster.replay.kai_player import PROGRAM
 from tests import built, envtest
 from tests.envtest import ControlPlane
@@ -23,7 +26,7 @@ from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
 from tests.integration.real_kai.bodies import NO_BOUND
 from tests.integration.real_kai.programs import ASSETS, JOBSET_CRD, KAI_CRDS, SWITCH, WANTED, Running
-from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, clean
+from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, classes_of, clean
 from tests.integration.tenancy import crds
 
 _STACK = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
@@ -82,6 +85,22 @@ def world(plane: tuple[ControlPlane, Running], stack: Stack, tmp_path: Path) -> 
     finally:
         one.ours.kill_all()
         clean(one)
+
+
+@pytest.fixture
+def policy(stack: Stack) -> GangPolicy:
+    """What kai-prod renders, with a retry that a test can wait for."""
+    retry = RetryPolicy(base=timedelta(seconds=5), max=timedelta(seconds=10))
+    return replace(gang_policy(stack), retry=retry)
+
+
+@pytest.fixture
+def gangs(world: World, policy: GangPolicy) -> World:
+    """With our manager and the cloud."""
+    world.govern(policy)
+    world.offer(stock=32, classes=classes_of(policy))
+    world.start_ours()
+    return world
 
 
 def _install(server: ControlPlane, manifests: list[dict[str, Any]], home: str) -> None:

@@ -20,8 +20,11 @@ _OTHERS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kuberay"
 WANTED: Final = (*kai.PROGRAMS, *_OTHERS)
 JOBSET_CRD: Final = "jobset-config"
 ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages", JOBSET_CRD)
-# Of Kubernetes itself: what goes with its owner, the taint of new nodes, and pods of Jobs.
-_CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller", "job-controller")
+# Of Kubernetes itself: what goes with its owner, the taint of new nodes, and pods of what it makes them for.
+_CONTROLLERS: Final = (
+    *("garbage-collector-controller", "node-lifecycle-controller", "job-controller"),
+    *("statefulset-controller", "deployment-controller", "replicaset-controller"),
+)
 
 
 @dataclass

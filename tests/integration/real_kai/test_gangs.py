@@ -1,32 +1,11 @@
 """Gangs of kai-prod before the real KAI 0.12.0: its gate, its capacity, its queue, its eviction."""
 
 from dataclasses import replace
-from datetime import timedelta
 
-import pytest
-
-from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota, RetryPolicy
+from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CONSUME_ANNOTATION
-from muster.model.stack import Stack
-from muster.render.gang import gang_policy
 from tests.integration.real_kai.bodies import Gang
-from tests.integration.real_kai.world import World, names_of
-
-
-@pytest.fixture
-def policy(stack: Stack) -> GangPolicy:
-    """What kai-prod renders, with a retry that a test can wait for."""
-    retry = RetryPolicy(base=timedelta(seconds=5), max=timedelta(seconds=10))
-    return replace(gang_policy(stack), retry=retry)
-
-
-@pytest.fixture
-def gangs(world: World, policy: GangPolicy) -> World:
-    """With our manager and the cloud."""
-    world.govern(policy)
-    world.offer(stock=32, classes=_classes(policy))
-    world.start_ours()
-    return world
+from tests.integration.real_kai.world import World, classes_of, names_of
 
 
 def test_kai_starts_nothing_of_a_gang_before_its_nodes_stand_and_all_of_it_then(gangs: World) -> None:
@@ -80,7 +59,7 @@ def test_a_gang_with_quota_waits_while_one_without_has_the_last_nodes(
 ) -> None:
     """Behind our gate KAI does not see it, and so takes nothing back for it (docs/kai.md)."""
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
-    gangs.offer(stock=8, classes=_classes(policy))
+    gangs.offer(stock=8, classes=classes_of(policy))
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
     gangs.eventually("it has every node that there is", lambda: gangs.bound("borrower") == 9)
     gangs.submit("owner", queue="training", gang=Gang(workers=4))
@@ -94,7 +73,7 @@ def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whol
     gangs: World, policy: GangPolicy
 ) -> None:
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
-    gangs.offer(stock=8, classes=_classes(policy), scale_down="20s")
+    gangs.offer(stock=8, classes=classes_of(policy), scale_down="20s")
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
     gangs.eventually("it has every node that there is", lambda: gangs.bound("borrower") == 9)
     for number in range(4):
@@ -120,23 +99,23 @@ def test_a_job_starts_whole_where_there_are_nodes_for_all_of_it(gangs: World) ->
 def test_with_one_node_too_few_nothing_of_a_job_starts_and_no_quota_is_taken(
     gangs: World, policy: GangPolicy
 ) -> None:
-    gangs.offer(stock=3, classes=_classes(policy))
+    gangs.offer(stock=3, classes=classes_of(policy))
     gangs.submit_job("a", queue="training", pods=4)
     gangs.eventually("its status says why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
     gangs.stays(lambda: gangs.gated("a") == 4 and gangs.bound("a") == 0, "it stays behind its gate")
     assert gangs.held("training") == "0"
     assert len(gangs.items("/api/v1/nodes")) == 1, "none but that of CPUs"
-    gangs.offer(stock=4, classes=_classes(policy))
+    gangs.offer(stock=4, classes=classes_of(policy))
     gangs.eventually("it starts when there is one more", lambda: gangs.bound("a") == 4)
 
 
 def test_a_job_set_of_two_shapes_starts_whole_or_not_at_all(gangs: World, policy: GangPolicy) -> None:
-    gangs.offer(stock=3, classes=_classes(policy))
+    gangs.offer(stock=3, classes=classes_of(policy))
     gangs.submit_job_set("a", queue="training", shapes={"driver": (1, 1, 0), "workers": (2, 2, 1)})
     gangs.eventually("its Jobs have their pods", lambda: len(gangs.pods("a")) == 5)
     gangs.eventually("its status says why it waits", lambda: "0 of 4 a10g nodes" in gangs.told("a"))
     gangs.stays(lambda: gangs.gated("a") == 5, "its driver, too, stays behind the gate")
-    gangs.offer(stock=4, classes=_classes(policy))
+    gangs.offer(stock=4, classes=classes_of(policy))
     gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 5)
 
 
@@ -148,7 +127,3 @@ def test_a_manager_that_is_killed_is_followed_by_one_that_starts_the_job_whole(g
         gangs.start_manager()
     gangs.eventually("all of it runs", lambda: gangs.bound("a") == 4)
     assert len(gangs.requests_of("Job/a")) == 1
-
-
-def _classes(policy: GangPolicy) -> tuple[str, ...]:
-    return tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)

@@ -28,7 +28,7 @@ from tests.integration.real_kai.programs import Running
 from tests.waiting import eventually
 
 QUEUES: Final = "/apis/scheduling.run.ai/v2/queues"
-_OF: Final = ("ray.io/cluster", *(each.labels.name for each in GATED if each.labels))
+_OF: Final = ("ray.io/cluster", "app", *(each.labels.name for each in GATED if each.labels))
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -69,6 +69,14 @@ class World:
         made = self.server.call("POST", self._job_sets, job_set(name, queue, shapes))
         for each in jobs_of(made, queue, shapes):
             self.server.call("POST", self._jobs, each)
+
+    def make(self, body: Json) -> None:
+        """What its own controller makes pods of."""
+        self.server.call("POST", self.path_of(body["kind"]), body)
+
+    def path_of(self, kind: str) -> str:
+        (row,) = (each for each in GATED if each.kind == kind)
+        return f"{row.api}/namespaces/{self.namespace}/{row.resource}"
 
     def end_job(self, name: str) -> None:
         self.server.call("DELETE", f"{self._jobs}/{name}?propagationPolicy=Background")
@@ -139,8 +147,10 @@ class World:
 
     def groups(self) -> dict[str, Json]:
         """KAI's pod groups by the name of what owns them."""
-        found = self.items(f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.namespace}/podgroups")
-        return {group["metadata"]["ownerReferences"][0]["name"]: group for group in found}
+        return {group["metadata"]["ownerReferences"][0]["name"]: group for group in self.pod_groups()}
+
+    def pod_groups(self) -> list[Json]:
+        return self.items(f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.namespace}/podgroups")
 
     def queue(self, name: str) -> Json:
         return dict(self.server.call("GET", f"{QUEUES}/{name}"))
@@ -199,6 +209,8 @@ def clean(world: World) -> None:
         f"/apis/ray.io/v1/namespaces/{space}/rayclusters",
         f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{space}/jobsets",
         f"/apis/batch/v1/namespaces/{space}/jobs",
+        f"/apis/apps/v1/namespaces/{space}/deployments",
+        f"/apis/apps/v1/namespaces/{space}/statefulsets",
     ):
         server.call("DELETE", f"{path}?propagationPolicy=Background")
     for path in (
@@ -215,3 +227,8 @@ def clean(world: World) -> None:
 
 def names_of(items: list[Json]) -> Iterator[str]:
     return (item["metadata"]["name"] for item in items)
+
+
+def classes_of(policy: GangPolicy) -> tuple[str, ...]:
+    """By which gangs ask for nodes with GPUs."""
+    return tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)

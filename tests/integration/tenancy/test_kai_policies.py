@@ -10,6 +10,7 @@ from tests.integration.tenancy.attacks.kai import ALL, CLUSTER, OWN, queued
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
+    DEPLOYMENT,
     QUEUE,
     changed,
     cluster_spec,
@@ -96,6 +97,20 @@ def test_a_batch_job_with_gpus_is_queued_and_its_pods_wait_at_the_gate(kai: Worl
     answer = kai.controllers["jobs"].create(made)
     assert answer.is_allowed is bool(gates), answer.message
     assert gates or "wait behind the gate" in answer.message
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_what_serves_makes_pods_with_gpus_that_wait_at_the_gate_alone(kai: World, kind: str) -> None:
+    for gates in ([], GATE):
+        made = pod(owner=owner(kind, "apps/v1"), schedulerName=names.KAI_SCHEDULER, schedulingGates=gates)
+        answer = kai.controllers["replicasets"].create(made)
+        assert answer.is_allowed is bool(gates), answer.message
+
+
+def test_a_replica_set_cannot_pass_for_a_deployments_in_the_queue_of_another_team(kai: World) -> None:
+    body = changed(DEPLOYMENT, "metadata", "labels", value={names.KAI_QUEUE_LABEL: "team-b-l4"})
+    answer = kai.trusted.create({**body, "kind": "ReplicaSet"})
+    assert f"remove {names.KAI_QUEUE_LABEL} from metadata.labels" in answer.message
 
 
 def test_a_batch_job_with_a_part_of_a_gpu_needs_a_stack_that_shares_them(kai: World) -> None:

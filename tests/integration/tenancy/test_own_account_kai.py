@@ -142,7 +142,15 @@ def test_it_changes_no_pod_without_our_gate_and_none_outside_of_teams(kai: World
             assert _BEHIND in answer.message, answer.message
 
 
-@pytest.mark.parametrize(("kind", "version"), [("RayCluster", "ray.io/v1"), ("Job", "batch/v1")])
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("RayCluster", "ray.io/v1"),
+        ("Job", "batch/v1"),
+        ("StatefulSet", "apps/v1"),
+        ("ReplicaSet", "apps/v1"),
+    ],
+)
 def test_it_deletes_pods_of_gangs_whose_gate_it_removed_and_that_no_node_has(
     kai: World, kind: str, version: str
 ) -> None:

@@ -10,12 +10,16 @@ import pytest
 
 from muster.check.report import Result
 from muster.model.names import GANG_GATE, KAI_BATCH_MINIMUM, KAI_SCHEDULER
+from muster.model.work import Work
+from tests.unit.check import test_deployment, test_statefulset
 from tests.unit.check.stacks import job, judged, pod, refusals, warnings
 from tests.unit.check.test_jobset import job_set
 from tests.unit.check.test_kubeflow import MPI, PYTORCH, training
+from tests.unit.check.test_lws import groups
+from tests.unit.check.test_trainjob import patch, train
 
 Json = dict[str, Any]
-WORK: Final = ["ray", "job", "jobset", "pytorchjob", "mpijob"]
+WORK: Final = [str(each) for each in Work]
 QUEUE: Final = "kai.scheduler/queue"
 
 
@@ -26,6 +30,12 @@ def judged_by_kai(body: Json, queue: str = "vision-h100") -> Result:
 
 def batch(gpus: int = 8, **spec: Any) -> Json:
     return job(pod(gpus, restartPolicy="Never"), **spec)
+
+
+def deployment(**labels: str) -> Json:
+    body = test_deployment.serving(gpus=1)
+    body["metadata"]["labels"] = {QUEUE: "vision-l4", **labels}
+    return body
 
 
 def templates(body: Any) -> list[Json]:
@@ -40,8 +50,16 @@ def templates(body: Any) -> list[Json]:
 
 @pytest.mark.parametrize(
     "body",
-    [batch(1, parallelism=2), job_set(l4=pod(1)), training(PYTORCH, gpus=1), training(MPI, gpus=1)],
-    ids=["job", "jobset", "pytorchjob", "mpijob"],
+    [
+        batch(1, parallelism=2),
+        job_set(l4=pod(1)),
+        training(PYTORCH, gpus=1),
+        training(MPI, gpus=1),
+        groups(gpus=1, leader=pod()),
+        test_statefulset.serving(gpus=1),
+        deployment(priorityClassName="train"),
+    ],
+    ids=["job", "jobset", "pytorchjob", "mpijob", "lws", "statefulset", "deployment"],
 )
 def test_each_of_its_pods_waits_at_the_gate_for_kai_and_its_queue(body: Json) -> None:
     found = judged_by_kai(body, "vision-l4")
@@ -110,6 +128,18 @@ def _exclusive() -> Json:
     return body
 
 
+def _later_workers() -> Json:
+    body = groups()
+    body["spec"]["startupPolicy"] = "LeaderReady"
+    return body
+
+
+def _exclusive_groups() -> Json:
+    body = groups()
+    body["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "zone"}
+    return body
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -117,8 +147,11 @@ def _exclusive() -> Json:
         (_depending(), "dependsOn of spec.replicatedJobs"),
         (_exclusive(), "alpha.jobset.sigs.k8s.io/exclusive-topology"),
         (training(MPI, launcherCreationPolicy="WaitForWorkersReady"), "spec.launcherCreationPolicy"),
+        (_later_workers(), "spec.startupPolicy"),
+        (_exclusive_groups(), "leaderworkerset.sigs.k8s.io/exclusive-topology"),
+        (train(initializer={"dataset": {"storageUri": "hf://a/b"}}), "spec.initializer"),
     ],
-    ids=["in order", "depending", "exclusive", "launcher"],
+    ids=["in order", "depending", "exclusive", "launcher", "workers", "exclusive groups", "initializer"],
 )
 def test_a_gang_of_which_some_pods_are_made_when_others_run_would_wait_for_ever(
     body: Json, field: str
@@ -137,3 +170,36 @@ def test_a_deadline_counts_while_it_waits_and_an_eviction_counts_as_failures() -
     assert not warnings(judged_by_kai(batch(1, parallelism=6), "vision-l4"))
     deadline = {"cleanPodPolicy": "Running", "activeDeadlineSeconds": 60}
     assert "of PyTorchJob train counts" in warnings(judged_by_kai(training(PYTORCH, runPolicy=deadline)))
+
+
+def test_a_deployment_names_a_priority_that_kai_evicts_where_its_own_is_not_its_teams() -> None:
+    team = {"quota": {"l4": 16}, "priorities": ["train"]}
+    departments = {"research": {"teams": {"vision": team}}}
+    cases: list[tuple[Json, bool]] = [({}, False), ({"priorityClassName": "train"}, True)]
+    for labels, is_admitted in cases:
+        found = judged(deployment(**labels), scheduler="kai", work=WORK, departments=departments)
+        assert found.answer.is_admitted is is_admitted
+        assert is_admitted or "names no priority as inference" in refusals(found)
+    assert judged_by_kai(deployment()).answer.is_admitted, "the team may use it"
+
+
+def test_the_set_of_a_train_job_gets_its_queue_and_no_member_writes_another_there() -> None:
+    found = judged_by_kai(train())
+    assert found.answer.is_admitted, refusals(found)
+    (entry,) = found.answer.object["spec"]["runtimePatches"]
+    assert entry["trainingRuntimeSpec"]["template"]["metadata"]["labels"][QUEUE] == "vision-h100"
+    others: list[Json] = [
+        {"metadata": {"labels": {QUEUE: "speech-h100"}}},
+        {"metadata": {"labels": {"jobset.sigs.k8s.io/jobset-name": "a"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"spec": {}},
+    ]
+    for template in others:
+        own = [{"manager": entry["manager"], "trainingRuntimeSpec": {"template": template}}]
+        assert "remove spec.runtimePatches" in refusals(judged_by_kai(train(runtimePatches=own)))
+    assert "remove spec.runtimePatches" in refusals(judged_by_kai(train(runtimePatches=patch())))
+
+
+def test_what_the_api_server_fills_in_is_no_choice_of_a_scheduler() -> None:
+    found = judged_by_kai(job(pod(1, schedulerName="default-scheduler", restartPolicy="Never")), "vision-l4")
+    assert found.answer.object["spec"]["template"]["spec"]["schedulerName"] == KAI_SCHEDULER

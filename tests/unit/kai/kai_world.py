@@ -198,8 +198,9 @@ class World(Paper[Decision]):
     def _make_pod(self, cluster: str, group: str, shape: Group) -> None:
         name = f"{cluster}-{group}-{next(self._numbers):04}"
         held = self.clusters[cluster]
-        kind = "RayCluster" if isinstance(held, RayCluster) else held.kind.kind
-        owner = OwnerReference(kind=kind, name=cluster, uid=f"uid-{cluster}", controller=True)
+        kind = _kind(held)
+        maker, end = _MAKERS.get(kind, (kind, ""))
+        owner = OwnerReference(kind=maker, name=f"{cluster}{end}", uid=f"uid-{cluster}", controller=True)
         requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
         notes = {"gpu-fraction": shape.fraction} if shape.fraction else {}
         notes |= {"gpu-memory": shape.memory} if shape.memory else {}
@@ -268,7 +269,7 @@ class World(Paper[Decision]):
             return ()
 
     def _need(self, pod: GatedPod) -> QueueDemand:
-        cluster = self.clusters[pod.metadata.owner_references[0].name]
+        cluster = self.clusters[_owner(pod).removeprefix("uid-")]
         return queue_demand(pod, cluster, self.policy, PRIORITIES)
 
     def names(self) -> Iterable[str]:
@@ -285,9 +286,12 @@ class World(Paper[Decision]):
                 self._patch(pod, notes, selector=selector, added=added, lift=True, hosts=action.hosts)
             case PatchAnnotations(pod=pod, history=history, status=status):
                 self._patch(pod, {**to_annotations(history), STATUS: status})
-            case PatchCluster(history=history):
+            case PatchCluster(history=history, part=part):
                 held = self.clusters[name]
-                changed: dict[str, str | None] = {**held.metadata.annotations, **to_annotations(history)}
+                changed: dict[str, str | None] = {
+                    **held.metadata.annotations,
+                    **to_annotations(history, part=part),
+                }
                 kept = {key: value for key, value in changed.items() if value is not None}
                 self.clusters[name] = replace(held, metadata=replace(held.metadata, annotations=kept))
             case DeleteUnbound(pod=pod) | DeleteRunning(pod=pod):
@@ -380,8 +384,14 @@ class World(Paper[Decision]):
             self.queues[name] = replace(held, status=status)
 
     def _place(self, name: str) -> None:
-        mine = [pod for pod in self.pods.values() if _owner(pod) == f"uid-{name}"]
-        for group, shape in self.groups[name].items():
+        groups = self.groups[name]
+        is_apart = _kind(self.clusters[name]) in _APART
+        for one in [{key: value} for key, value in groups.items()] if is_apart else [groups]:
+            self._place_gang(name, one)
+
+    def _place_gang(self, name: str, groups: dict[str, Group]) -> None:
+        mine = [pod for pod in self.of(name) if pod.metadata.labels[_GROUP] in groups]
+        for group, shape in groups.items():
             least = (shape.minimum or shape.replicas) * shape.hosts
             free = [pod for pod in mine if pod.metadata.labels[_GROUP] == group and not is_gated(pod)]
             if len(free) < least:
@@ -397,20 +407,22 @@ class World(Paper[Decision]):
             elif where is not None:
                 room[where] -= self._gpus(pod)
                 placed[pod.metadata.name] = where
-        if not self._is_enough(name, mine, placed):
+        if not self._is_enough(groups, mine, placed):
             return
         for key, where in placed.items():
             pod = self.pods[key]
             status = GatedStatus(phase="Running", start_time=self.now)
             self.pods[key] = replace(pod, spec=replace(pod.spec, node_name=where), status=status)
 
-    def _is_enough(self, name: str, mine: Iterable[GatedPod], placed: Collection[str]) -> bool:
+    @staticmethod
+    def _is_enough(groups: dict[str, Group], mine: Iterable[GatedPod], placed: Collection[str]) -> bool:
         """Whether the minimum of every group has a node with these."""
         on = Counter(
             pod.metadata.labels[_GROUP] for pod in mine if pod.spec.node_name or pod.metadata.name in placed
         )
-        groups = self.groups[name].items()
-        return all(on[group] >= (shape.minimum or shape.replicas) * shape.hosts for group, shape in groups)
+        return all(
+            on[group] >= (shape.minimum or shape.replicas) * shape.hosts for group, shape in groups.items()
+        )
 
     def _fits(self, pod: GatedPod, key: str, room: Fraction) -> bool:
         held = self.nodes[key]
@@ -460,6 +472,9 @@ class World(Paper[Decision]):
 
     def running(self, name: str) -> int:
         return sum(bool(pod.spec.node_name) for pod in self.of(name))
+
+    def running_by_group(self, name: str) -> dict[str, int]:
+        return dict(Counter(pod.metadata.labels[_GROUP] for pod in self.of(name) if pod.spec.node_name))
 
     def status(self, name: str) -> str:
         return " / ".join(
@@ -515,6 +530,10 @@ def hosts_of(pod: GatedPod) -> tuple[str, ...]:
 
 
 _GROUP = "world/group"
+_APART = ("LeaderWorkerSet", "Deployment")
+"""Of each group KAI makes a gang of its own."""
+_MAKERS = {"LeaderWorkerSet": ("StatefulSet", "-0"), "Deployment": ("ReplicaSet", "-5d9")}
+"""Who makes their pods."""
 _LABELS: Mapping[str, Callable[[str, str], dict[str, str]]] = {
     "RayCluster": lambda name, group: {"ray.io/cluster": name, "ray.io/group": group},
     "Job": lambda name, _: {"batch.kubernetes.io/job-name": name},
@@ -533,6 +552,12 @@ _LABELS: Mapping[str, Callable[[str, str], dict[str, str]]] = {
         "training.kubeflow.org/job-name": name,
         "training.kubeflow.org/job-role": group,
     },
+    "LeaderWorkerSet": lambda name, group: {
+        "leaderworkerset.sigs.k8s.io/name": name,
+        "leaderworkerset.sigs.k8s.io/group-index": group,
+    },
+    "StatefulSet": lambda name, group: {},
+    "Deployment": lambda name, group: {"pod-template-hash": "5d9"},
 }
 _SPECS: Mapping[str, Callable[[dict[str, Group]], dict[str, Any]]] = {
     "Job": lambda groups: {"parallelism": groups["main"].replicas, "template": {}},
@@ -548,7 +573,21 @@ _SPECS: Mapping[str, Callable[[dict[str, Group]], dict[str, Any]]] = {
     },
     "PyTorchJob": lambda groups: {"pytorchReplicaSpecs": _replicas(groups)},
     "MPIJob": lambda groups: {"mpiReplicaSpecs": _replicas(groups)},
+    "LeaderWorkerSet": lambda groups: {
+        "replicas": len(groups),
+        "leaderWorkerTemplate": {
+            "size": groups["0"].replicas,
+            "leaderTemplate": {},
+            "workerTemplate": {},
+        },
+    },
+    "StatefulSet": lambda groups: {"replicas": groups["main"].replicas, "template": {}},
+    "Deployment": lambda groups: {"replicas": len(groups), "template": {}},
 }
+
+
+def _kind(held: GangOwner) -> str:
+    return "RayCluster" if isinstance(held, RayCluster) else held.kind.kind
 
 
 def _replicas(groups: dict[str, Group]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from muster.controller.kai.groups import needed
 from muster.controller.kai.labels import gang_of, is_owned
 from muster.controller.kai.objects import COUNTED_WORK, CountedWork, Gate, GatedPod, GatedSpec
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
-from muster.model.names import GANG_GATE, KAI_BATCH_MINIMUM
+from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, KAI_BATCH_MINIMUM
 from tests.unit.gangs.paper import START
 from tests.unit.kai.kai_world import Group, World, queue
 
@@ -19,8 +19,17 @@ KINDS: Mapping[str, dict[str, Group]] = {
     "JobSet": {"driver": Group("cpu"), "workers": Group("l4", 2, hosts=2)},
     "PyTorchJob": {"master": Group("l4"), "worker": Group("l4", 3)},
     "MPIJob": {"launcher": Group("cpu"), "worker": Group("l4", 4)},
+    "StatefulSet": {"main": Group("l4", 4)},
 }
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+APART: Mapping[str, int] = {"LeaderWorkerSet": 2, "Deployment": 1}
+"""How many pods are a gang, where an object is several."""
+EACH_APART = pytest.mark.parametrize("kind", APART)
+
+
+def gangs_of(kind: str, count: int) -> dict[str, Group]:
+    return {str(index): Group("l4", APART[kind]) for index in range(count)}
 
 
 def world(stock: int) -> World:
@@ -71,6 +80,71 @@ def test_what_is_evicted_comes_back_whole(kind: str) -> None:
     assert here.running("a") == len(here.of("a"))
 
 
+@EACH_APART
+def test_each_gang_of_an_object_starts_whole_by_itself(kind: str) -> None:
+    here = world(stock=5)
+    here.submit("a", gangs_of(kind, 4), kind=kind)
+    for _ in range(6):
+        here.tick()
+        assert set(here.running_by_group("a").values()) <= {APART[kind]}
+    assert here.running("a") == 4, "the stock is for two of two pods, or for four of one"
+    assert here.promised("team-a") <= 8
+
+
+@EACH_APART
+def test_one_that_gets_no_nodes_holds_back_no_other_of_its_object(kind: str) -> None:
+    here = world(stock=8)
+    here.submit("a", gangs_of(kind, 2), kind=kind)
+    here.schedules = False
+    here.tick()
+    here.answer(min(here.requests), "Failed", "OUT_OF_RESOURCES")
+    here.schedules = True
+    here.tick()
+    assert here.running("a") == APART[kind]
+    here.tick(timedelta(minutes=10))
+    for _ in range(4):
+        here.tick()
+    assert here.running("a") == 2 * APART[kind]
+
+
+@EACH_APART
+@pytest.mark.parametrize("life", range(1, 16))
+def test_controllers_that_are_killed_start_each_gang_of_an_object_whole(kind: str, life: int) -> None:
+    here = Mortal(stock={"l4": 4})
+    here.life = life
+    here.queues = {"team-a": queue("team-a", quota=4)}
+    here.submit("a", gangs_of(kind, 2), kind=kind)
+    for _ in range(40):
+        here.tick()
+        assert set(here.running_by_group("a").values()) <= {APART[kind]}, "a part of one runs"
+        assert here.promised("team-a") <= 4
+    assert here.running("a") == 2 * APART[kind], here.status("a")
+
+
+def test_a_group_that_passed_in_vain_has_a_history_of_its_own() -> None:
+    """Its nodes go before KAI has placed it: it backs off, and the other group runs."""
+    here = world(stock=4)
+    here.submit("a", gangs_of("LeaderWorkerSet", 2), kind="LeaderWorkerSet")
+    here.schedules = False
+    for _ in range(4):
+        here.tick()
+    assert here.gated("a") == 0
+    pods = [pod for pod in here.of("a") if pod.metadata.labels[GROUP_INDEX] == "1"]
+    here.answer(pods[0].metadata.annotations[CONSUME_ANNOTATION], "CapacityRevoked")
+    here.settle()
+    notes = here.clusters["a"].metadata.annotations
+    assert {key.rpartition(".")[2] for key in notes} == {"1"}
+    here.schedules = True
+    here.tick(timedelta(seconds=1))
+    assert here.running_by_group("a") == {"0": 2}
+    assert "try 2 at" in here.status("a")
+    assert not here.clusters["a"].metadata.annotations
+    here.tick(timedelta(minutes=10))
+    for _ in range(4):
+        here.tick()
+    assert here.running_by_group("a") == {"0": 2, "1": 2}
+
+
 def owner(
     kind: str,
     spec: dict[str, Any],
@@ -109,6 +183,23 @@ def replicas(count: int, **jobs: Any) -> dict[str, Any]:
             {"replicaStatuses": {"Worker": {"succeeded": 1}}},
             {"master": 1, "worker": 2},
         ),
+        (
+            "LeaderWorkerSet",
+            {
+                "replicas": 2,
+                "leaderWorkerTemplate": {"size": 3, "leaderTemplate": {}, "workerTemplate": {}},
+            },
+            {},
+            {"main": 3},
+        ),
+        (
+            "LeaderWorkerSet",
+            {"leaderWorkerTemplate": {"size": 3, "workerTemplate": {}}},
+            {},
+            {"main": 3},
+        ),
+        ("StatefulSet", {"replicas": 3, "template": {}}, {}, {"main": 3}),
+        ("Deployment", {"replicas": 3, "template": {}}, {}, {"main": 1}),
     ],
 )
 def test_as_many_pods_are_needed_as_its_controller_makes_at_a_time(

@@ -16,6 +16,7 @@ from muster.model import definitions
 from muster.model.kai import QueueSpec, ShardSettings, TopologySpec
 from muster.model.stack import Scheduler
 from muster.model.violations import Violation
+from muster.model.work import Work
 from muster.render import kai, queues
 from muster.validation.scheduler_support import unsupported_fields
 
@@ -55,11 +56,11 @@ def _found(
     return {violation.path: violation for violation in found}
 
 
-def test_work_whose_gangs_the_gate_does_not_know_is_served_with_kueue_alone() -> None:
-    known = "  muster:work: [ray, job, jobset, pytorchjob, mpijob]"
-    assert "muster:work" not in _found(top=known)
-    found = _found(top=known.replace("]", ", lws]"))["muster:work"]
-    assert "lws is not queued by KAI here" in found.message
+def test_work_of_every_kind_is_served() -> None:
+    served = f"  muster:work: [{', '.join(Work)}]"
+    assert "muster:work" not in _found(top=served)
+    found = _found(top=served + "\n  muster:gangAdmission: {mode: off}")["muster:work"]
+    assert "has lws, statefulset, deployment, whose pods KAI queues behind Muster's gate" in found.message
 
 
 _TEAM = "muster:departments.research.teams.team-a"

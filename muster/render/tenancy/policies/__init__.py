@@ -29,7 +29,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     if stack.is_gated:
         gated = kinds_of(stack.gated_work, operations=("CREATE",))
         found.append((policy("muster-kai-waiting", kinds={"gatedWork": gated}), TenancyMode.WARN))
-        found += [] if stack.kai.gpu_sharing else [(pods.kai_sharing(), TenancyMode.ENFORCE)]
+        found += [] if stack.kai.gpu_sharing else [(pods.kai_sharing(stack), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.
         found.append((pods.pod_security(stack), TenancyMode.ENFORCE))

@@ -27,10 +27,6 @@ from muster.render.tenancy.policies.policy import (
 )
 from muster.render.tenancy.team import LEAST_REQUEST
 
-WAYS: Final = (
-    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "
-    f"annotations {', '.join(names.GPU_PARTS)}"
-)
 KINDS: Final = "RayJob, RayCluster, RayService or batch Job"
 """That every queue admits with GPUs."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -96,6 +92,7 @@ def pods(stack: Stack) -> Policy:
             "asksForGpus": requests_gpus("object"),
             "mayKeepNodes": "${isPlaceholder}" if gang.holds(stack) else "false",
             "kinds": KINDS,
+            "isGated": "${isGatedByUs}" if stack.is_gated else "${isGatedByKueue}",
             "unqueued": "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment",
         },
         given={
@@ -232,6 +229,7 @@ def node_labels(stack: Stack) -> Policy:
     )
 
 
-def kai_sharing() -> Policy:
-    gangs = kinds_of(each for each in WORK if each.is_ray or each.family in {kind.family for kind in GATED})
+def kai_sharing(stack: Stack) -> Policy:
+    families = {kind.family for kind in GATED}
+    gangs = kinds_of(each for each in stack.judged_work if each.is_ray or each.family in families)
     return policy("muster-kai-sharing", kinds={"gangs": gangs}, values={"parts": ", ".join(names.GPU_PARTS)})

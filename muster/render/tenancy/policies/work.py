@@ -9,7 +9,7 @@ from muster.model import names
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import MOST_KIBIBYTES, TenancyMode
-from muster.model.work import BROUGHT, BY_KIND, COUNTED, GATED, GROUPED, QUEUED, RAY, WORK, Work, by_group
+from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, WORK, by_group
 from muster.render.tenancy.policies import pods
 from muster.render.tenancy.policies.policy import (
     Policy,
@@ -39,7 +39,7 @@ def work(stack: Stack) -> Policy:
             "parameterNames": ", ".join(parameters) or "none",
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "counted": ["cpu", "memory", *sorted({pool.device for pool in stack.pools if pool.is_gpu})],
-            **(_gated(stack) if stack.is_gated else {}),
+            **(_gated() if stack.is_gated else {"isNoEntryOfScheduler": "${isNoEntryOfKueue}"}),
         },
         given={"gated": stack.is_gated, "kai": is_kai, "kueue": not is_kai},
         lists={"fieldsOfKinds": [*_fields()], **({} if is_kai else {"suspensions": [*_suspensions()]})},
@@ -129,13 +129,11 @@ def _labels(stack: Stack) -> Mapping[str, str]:
     }
 
 
-def _gated(stack: Stack) -> Mapping[str, Value]:
-    known = {Work.RAY, *(each.family for each in GATED)}
+def _gated() -> Mapping[str, Value]:
     return {
         "asksForGpus": pods.requests_gpus("each"),
-        "kinds": pods.KINDS,
-        "waysToAsk": pods.WAYS,
-        "ungated": [each.resource for each in stack.judged_work if each.family not in known],
+        "isNoEntryOfScheduler": "${isNoEntryOfMuster}",
+        "handedDown": names.HANDED_DOWN,
     }
 
 
