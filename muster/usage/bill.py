@@ -202,16 +202,15 @@ def format_bill(bill: Bill, *, room: int | None, has_colour: bool) -> str:
 
 def _legend(bill: Bill, causes: Sequence[Cause], *, room: int, has_colour: bool) -> Iterator[str]:
     """What the signs of the bars are, with the hours of all lines."""
-    line, length = "", 0
+    line, length = list[str](), -len(GAP)
     for cause in causes:
         words = f" {cause.heading} {bill.total.hours[cause]:,.1f}"
-        width = 1 + len(words)
-        if line and length + len(GAP) + width > room:
-            yield line
-            line, length = "", 0
-        sign = _painted(cause, 1, has_colour=has_colour)
-        line, length = (f"{line}{GAP}{sign}{words}", length + len(GAP) + width) if line else (sign + words, width)
-    yield line
+        length += len(GAP) + 1 + len(words)
+        if line and length > room:
+            yield GAP.join(line)
+            line, length = [], 1 + len(words)
+        line.append(_painted(cause, 1, has_colour=has_colour) + words)
+    yield GAP.join(line)
 
 
 def format_row(line: Line, by: By, causes: Sequence[Cause], *, none: str = "-") -> tuple[str, ...]:
