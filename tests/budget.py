@@ -139,7 +139,7 @@ SUITES: Final = {
             (
                 *(
                     (*_PYTHON, "muster", "local", "build", "--only", each)
-                    for each in ("kai", "kai-player", "karpenter")
+                    for each in ("kai", "kai-player", "karpenter", "trainer")
                 ),
                 ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
             ),

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from muster.kubernetes.client import APPLY, JSON, Client, api_root, inside
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.builder.cache import Cache, key_of
+from muster.local.cluster.units import API_SERVER_ENVIRONMENT
 from muster.whole_file import write_whole
 from tests.envtest.process import Process, Programs, free_port
 
@@ -58,8 +59,7 @@ _BOOT_SECONDS: Final = 90.0
 # A busy machine needs time; a caller that gives up would only ask again.
 _CALL_SECONDS: Final = 60.0
 _TRIES: Final = 3
-# It lives for minutes: memory is cheaper than collecting it.
-_ENVIRONMENT: Final = {**os.environ, "GOGC": "400"}
+_ENVIRONMENT: Final = {**os.environ, **API_SERVER_ENVIRONMENT}
 
 
 @dataclass(slots=True)
@@ -253,7 +253,7 @@ def _saved(programs: Programs, kinds: Sequence[dict[str, Any]]) -> Path:
     cache = Cache()
     names = key_of(*(kind["metadata"]["name"] for kind in kinds))
     made_with = (programs.program("etcd"), programs.program("kube-apiserver"))
-    entry = cache.entry("planes", names, key_of(*made_with, json.dumps(kinds, sort_keys=True)))
+    entry = cache.entry("test-planes", names, key_of(*made_with, json.dumps(kinds, sort_keys=True)))
     with cache.lock(f"plane-{entry.key}"):
         if not entry.exists:
             with cache.scratch("plane") as folder:

@@ -15,6 +15,7 @@ from muster.model.names import (
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
     KAI_SCHEDULER,
+    PATCH_MANAGER,
     POOL_LABEL,
 )
 
@@ -137,6 +138,47 @@ def leader_worker_set(name: str, queue: str, *, groups: int, size: int) -> Json:
         "kind": "LeaderWorkerSet",
         "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
         "spec": {"replicas": groups, "leaderWorkerTemplate": template},
+    }
+
+
+TRAINER: Final = "trainer.kubeflow.org/v1alpha1"
+
+
+def runtime(name: str, queue: str) -> Json:
+    """Of nodes with a GPU, with the gate that our webhook puts into the JobSet. `queue`: that of its pods,
+    which Trainer's labels for a JobSet leave out.
+    """
+    template = _waiting(queue, gpus=1)
+    template["spec"]["restartPolicy"] = "Never"
+    template["spec"]["containers"][0]["name"] = "node"
+    job = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"backoffLimit": 0, "template": template},
+    }
+    return {
+        "apiVersion": TRAINER,
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": name},
+        "spec": {
+            "mlPolicy": {"numNodes": 1, "torch": {}},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": job}]}},
+        },
+    }
+
+
+def train_job(name: str, queue: str, *, nodes: int, of: str) -> Json:
+    """As our webhook leaves it."""
+    labels = {KAI_QUEUE_LABEL: queue}
+    handed = {
+        "manager": PATCH_MANAGER,
+        "trainingRuntimeSpec": {"template": {"metadata": {"labels": labels}}},
+    }
+    reference = {"name": of, "kind": "ClusterTrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
+    return {
+        "apiVersion": TRAINER,
+        "kind": "TrainJob",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"runtimeRef": reference, "trainer": {"numNodes": nodes}, "runtimePatches": [handed]},
     }
 
 

@@ -1,5 +1,5 @@
 """Work that controllers make pods of, with these controllers themselves and the real KAI 0.12.0: JobSets,
-LeaderWorkerSets, StatefulSets and Deployments start gang by gang, whole or not at all.
+LeaderWorkerSets, TrainJobs, StatefulSets and Deployments start gang by gang, whole or not at all.
 """
 
 from collections.abc import Iterator
@@ -7,10 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import KAI_QUEUE_LABEL
 from tests import built
 from tests.envtest import ControlPlane
 from tests.integration.kueue_api.brought import controller
-from tests.integration.real_kai.bodies import leader_worker_set, real_job_set, serving
+from tests.integration.real_kai.bodies import (
+    TRAINER,
+    leader_worker_set,
+    real_job_set,
+    runtime,
+    serving,
+    train_job,
+)
 from tests.integration.real_kai.programs import JOBSET_CRD, Running
 from tests.integration.real_kai.world import World, classes_of
 
@@ -83,6 +91,31 @@ def test_each_pod_of_a_deployment_starts_by_itself(gangs: World, policy: GangPol
     gangs.stays(lambda: gangs.gated("a") == 1, "the third stays behind the gate")
     _offer(gangs, policy, 3)
     gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 3)
+
+
+@pytest.fixture
+def trains(gangs: World) -> Iterator[World]:
+    """With Trainer and a runtime `torch`."""
+    programs = built.programs(("trainer",), ("trainer-config",))
+    gangs.server.define(programs.kinds("trainer-config", below="crds"))
+    made = f"/apis/{TRAINER}/clustertrainingruntimes/torch"
+    gangs.server.apply(runtime("torch", "training"), made)
+    with controller(gangs.server, "trainer", programs):
+        yield gangs
+        gangs.server.call("DELETE", f"/apis/{TRAINER}/namespaces/{gangs.namespace}/trainjobs")
+        gangs.server.call("DELETE", made)
+
+
+def test_a_train_job_hands_its_queue_down_and_starts_whole(trains: World, policy: GangPolicy) -> None:
+    _offer(trains, policy, 2)
+    path = f"/apis/{TRAINER}/namespaces/{trains.namespace}/trainjobs"
+    trains.server.call("POST", path, train_job("a", "training", nodes=3, of="torch"))
+    trains.eventually("its status says why it waits", lambda: "0 of 3 a10g nodes" in trains.told("a"))
+    (made,) = trains.items(trains.path_of("JobSet"))
+    assert made["metadata"]["labels"][KAI_QUEUE_LABEL] == "training"
+    trains.stays(lambda: trains.gated("a") == 3, "it stays behind the gate")
+    _offer(trains, policy, 3)
+    trains.eventually("it starts when there is one more node", lambda: trains.bound("a") == 3)
 
 
 def _bound(gangs: World) -> dict[str, int]:
