@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 # It costs nothing when it comes early; a machine may be busy with eight other things.
-PATIENCE: Final = 180.0
+PATIENCE: Final = 300.0
 
 
 def eventually(

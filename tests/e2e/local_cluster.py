@@ -31,6 +31,7 @@ TEAMS: Final = ("team-a", "team-b", "team-c")
 # minute, each of its watches by itself (client-go's reflector). What goes through Kueue, the endpoints of
 # its webhooks, KubeRay, the scheduler and a kubelet adds these up. A wait that ends early costs nothing.
 PATIENCE: Final = 600.0  # seconds
+_BOOT: Final = 2400.0  # seconds: an empty cache is filled first
 _MOMENT: Final = 60.0
 GPU_POOLS: Final = ("l4", "h100")
 # Cluster-wide objects that a destroyed stack must not leave behind.
@@ -176,27 +177,33 @@ def run(command: list[str], environment: dict[str, str], *, timeout: float) -> s
 def bring_up() -> Muster:
     name = STANDING or OWN
     here = dict(os.environ)
-    if STANDING is None:
-        run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=2400)
-    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=PATIENCE)
-    environment = {**here, **exports(lines)}
-    before = _cluster_wide(environment) if STANDING is None else frozenset()
-    cluster = Cluster(environment["KUBECONFIG"])
-    muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
-    muster.pulumi("stack", "select", "--create", "local")
-    muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local")
-    muster.recorder.start()
+    try:
+        if STANDING is None:
+            run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=_BOOT)
+        lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=PATIENCE)
+        environment = {**here, **exports(lines)}
+        before = _cluster_wide(environment) if STANDING is None else frozenset()
+        cluster = Cluster(environment["KUBECONFIG"])
+        muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
+        muster.pulumi("stack", "select", "--create", "local")
+        muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local", timeout=_BOOT)
+        muster.recorder.start()
+    except BaseException:
+        # What did not come up in time would compute beside every suite that follows.
+        _remove(name)
+        raise
     return muster
 
 
 def take_down(muster: Muster) -> None:
     muster.recorder.stop()
-    if muster.is_own:
-        run(
-            [sys.executable, "-m", "muster", "local", "down", "--name", muster.name],
-            dict(os.environ),
-            timeout=PATIENCE,
-        )
+    _remove(muster.name)
+
+
+def _remove(name: str) -> None:
+    if STANDING is None:
+        down = [sys.executable, "-m", "muster", "local", "down", "--name", name]
+        run(down, dict(os.environ), timeout=PATIENCE)
 
 
 def exports(lines: str) -> dict[str, str]:

@@ -57,7 +57,7 @@ def collection(api: str, kind: str, namespace: str | None = None) -> str:
 
 _BOOT_SECONDS: Final = 90.0
 # A busy machine needs time; a caller that gives up would only ask again.
-_CALL_SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 120.0
 _TRIES: Final = 3
 _ENVIRONMENT: Final = {**os.environ, **API_SERVER_ENVIRONMENT}
 

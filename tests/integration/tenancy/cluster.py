@@ -20,7 +20,7 @@ from tests.waiting import eventually
 
 Object = dict[str, Any]
 
-_TIMEOUT = 60.0
+_TIMEOUT = 120.0
 _TRIES = 3
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
