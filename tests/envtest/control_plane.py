@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from muster.kubernetes.client import APPLY, JSON, Client, api_root, inside
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.builder.cache import Cache, key_of
-from muster.local.cluster.units import API_SERVER_ENVIRONMENT
 from muster.whole_file import write_whole
 from tests.envtest.process import Process, Programs, free_port
 
@@ -59,7 +58,8 @@ _BOOT_SECONDS: Final = 90.0
 # A busy machine needs time; a caller that gives up would only ask again.
 _CALL_SECONDS: Final = 120.0
 _TRIES: Final = 3
-_ENVIRONMENT: Final = {**os.environ, **API_SERVER_ENVIRONMENT}
+# It lives for minutes: memory is cheaper than collecting it.
+_ENVIRONMENT: Final = {**os.environ, "GOGC": "400"}
 
 
 @dataclass(slots=True)

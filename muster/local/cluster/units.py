@@ -27,9 +27,6 @@ if TYPE_CHECKING:  # `muster image` comes by here, without the extra that has cr
 
 ETCD_PORT: Final = 2379
 _KWOK_PORT: Final = 10247
-# To be told KubeRay's definitions costs it 21 s of CPU with Go's own setting and 11 s with this one; without
-# the limit it then holds 2.5 GB.
-API_SERVER_ENVIRONMENT: Final = {"GOGC": "400", "GOMEMLIMIT": "1500MiB"}
 # No Service names an address outside of the cluster: the proxies would take it from its owner.
 ADMISSION_PLUGINS: Final = "--enable-admission-plugins=NodeRestriction,DenyServiceExternalIPs"
 
@@ -63,7 +60,6 @@ def control_plane(
             "kube-apiserver",
             _apiserver(cluster, pki, programs["kube-apiserver"]),
             after=ReadinessGate(port=ETCD_PORT),
-            environment=API_SERVER_ENVIRONMENT,
         ),
         Unit(
             "kube-controller-manager",
