@@ -11,10 +11,12 @@ import json
 import os
 import secrets
 import subprocess
+import time
 import urllib.error
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from muster import http_retries
 from muster.kubernetes.client import APPLY, JSON, Client, api_root, inside
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.builder.cache import Cache, key_of
@@ -113,7 +116,10 @@ class ControlPlane:
         if client is None:
             access = Access(server=self.url, ca=self.certificate.read_bytes(), token=self.token)
             client = Client(access, seconds=_CALL_SECONDS)
-        answer = client.exchange(method, path, body, {"Content-Type": content_type})
+        ask = partial(client.exchange, method, path, body, {"Content-Type": content_type})
+        # To apply twice is to apply once: what a slow server gives up is asked for again.
+        tries = _TRIES if content_type == APPLY else 1
+        answer = http_retries.call(ask, method, tries=tries, wait=time.sleep, delay=_retry_delay)
         # Kept after the first answer: until then the certificate may be half written.
         self._client = client
         if answer.status >= HTTPStatus.BAD_REQUEST:
@@ -123,16 +129,7 @@ class ControlPlane:
         return answer.body
 
     def apply(self, manifest: dict[str, Any], path: str) -> Any:
-        """Server-side apply to the object's own path. What a slow server gives up is asked again."""
-        for _ in range(_TRIES - 1):
-            try:
-                return self._apply(manifest, path)
-            except urllib.error.HTTPError as refusal:
-                if refusal.code != HTTPStatus.GATEWAY_TIMEOUT:
-                    raise
-        return self._apply(manifest, path)
-
-    def _apply(self, manifest: dict[str, Any], path: str) -> Any:
+        """Server-side apply to the object's own path."""
         return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=APPLY)
 
     def define(self, kinds: Sequence[dict[str, Any]]) -> None:
@@ -158,9 +155,8 @@ class ControlPlane:
         self.server.await_(lambda: bool(self._answer("GET", "/healthz")), seconds=_BOOT_SECONDS)
 
     def await_discovery(self, kinds: Sequence[dict[str, Any]]) -> None:
-        """Wait until a server that has just started lists these kinds, and is healthy. Nothing is read of
-        them: the server works out a schema when it is first asked for objects, and where it cannot convert
-        them it tries on.
+        """Wait until a server that has just started lists these kinds, and is healthy. No object is asked
+        for: with the first one the server works out the schema of its kind, which is most of the cost.
         """
         served = {
             (kind["spec"]["group"], version["name"], kind["spec"]["names"]["plural"])
@@ -208,6 +204,10 @@ class ControlPlane:
         return True
 
 
+def _retry_delay(answer: http_retries.Answered, _attempt: int) -> float | None:
+    return 1.0 if answer.status == HTTPStatus.GATEWAY_TIMEOUT else None
+
+
 def _definition(kind: dict[str, Any]) -> str:
     return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind['metadata']['name']}"
 
@@ -247,8 +247,8 @@ def control_plane(
 
 
 def _saved(programs: Programs, kinds: Sequence[dict[str, Any]]) -> Path:
-    """What etcd keeps of a plane that serves the kinds, from the cache. Ray's cost the API server 11 s of CPU
-    and 2.5 GB when they are told to it, 1 s and 0.6 GB when it finds them.
+    """What etcd keeps of a plane that serves the kinds, from the cache. The API server needs 11 s of CPU and
+    2.5 GB when a caller applies KubeRay's kinds, and 1 s and 0.6 GB when it reads them from its store.
     """
     cache = Cache()
     names = key_of(*(kind["metadata"]["name"] for kind in kinds))

@@ -195,9 +195,9 @@ def _here(config: Mapping[str, Any], certificates: Path, *, health: int, port: i
 
 
 def _prepare(plane: ControlPlane, certificates: Path, *, url: str) -> None:
-    """As at a second start: Kueue finds what it serves with in its Secret and in files, and its kinds trust
-    it. The API server keeps each version of them in a cache, and where nobody converts, it reads all of them
-    anew every second.
+    """As at a second start of Kueue: its certificate is in its Secret and in files, and the API server trusts
+    it and asks Kueue to convert its kinds. Without a webhook that converts, the API server could not fill its
+    caches of their older versions, and would list all objects again every second.
     """
     host = f"kueue-webhook-service.{NAMESPACE}.svc"
     # What Kueue's cert-controller 0.16 takes for its own: an authority of its name, with a key in PKCS #1.

@@ -6,8 +6,7 @@ looks: the object (a Ray cluster carries the labels of the RayJob or RayService 
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
@@ -121,22 +120,25 @@ def gang_of(pod: GatedPod) -> list[Key]:
     labels, namespace = pod.metadata.labels, pod.metadata.namespace
     if name := labels.get(RAY_CLUSTER_LABEL, ""):
         return [Key(namespace, name)]
-    return [gang_key(namespace, kind.kind, name) for kind, name in _work_of(pod)]
+    work = _work_of(pod)
+    return [] if work is None else [gang_key(namespace, work.kind.kind, work.name)]
 
 
-def _work_of(pod: GatedPod) -> list[tuple[WorkKind, str]]:
-    """Whose pod it is beside Ray's, and the name of that: one or none. Our webhook puts those that wait into
-    a queue; others are of no gang.
-    """
+class _PodsWork(NamedTuple):
+    kind: WorkKind
+    labels: PodLabels
+    name: str
+
+
+def _work_of(pod: GatedPod) -> _PodsWork | None:
+    """Whose pod it is beside Ray's. Our webhook puts those that wait into a queue; others are of no gang."""
     labels = pod.metadata.labels
     if not (KAI_QUEUE_LABEL in labels or is_gated(pod) or ATTEMPT in pod.metadata.annotations):
-        return []
-    found = (
-        (kind, name)
-        for kind, known in _COUNTED
-        if known.maker in ("", labels.get(MAKER_LABEL)) and (name := _name_by(known, pod))
-    )
-    return list(islice(found, 1))
+        return None
+    for kind, known in _COUNTED:
+        if known.maker in ("", labels.get(MAKER_LABEL)) and (name := _name_by(known, pod)):
+            return _PodsWork(kind, known, name)
+    return None
 
 
 def _name_by(known: PodLabels, pod: GatedPod) -> str:
@@ -177,10 +179,10 @@ def is_owned(pod: GatedPod, gang: GangOwner) -> bool:
 
 def group_of(pod: GatedPod) -> str:
     labels = pod.metadata.labels
-    for kind, _ in () if RAY_CLUSTER_LABEL in labels else _work_of(pod):
-        assert kind.labels
-        return labels.get(kind.labels.group, "") if kind.labels.group else MAIN
-    return labels.get(RAY_GROUP, HEAD_GROUP)
+    work = None if RAY_CLUSTER_LABEL in labels else _work_of(pod)
+    if work is None:
+        return labels.get(RAY_GROUP, HEAD_GROUP)
+    return labels.get(work.labels.group, "") if work.labels.group else MAIN
 
 
 def queue_of(pod: GatedPod, cluster: GangOwner | None) -> str:

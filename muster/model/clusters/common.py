@@ -1,4 +1,4 @@
-"""What Muster asks of a cluster, whoever provides it; and the system pool of those that it makes.
+"""What every provider's cluster answers; and the system pool of the clusters that Muster makes.
 
 The system pool has the nodes of Kueue, KubeRay, the GPU Operator's controllers and Muster's own. It is
 separate from all pools of work, so that no job can evict them, and it has no GPU.
