@@ -117,13 +117,17 @@ def real_job_set(name: str, queue: str, shapes: Shapes) -> Json:
     body = job_set(name, queue, shapes)
     for each in body["spec"]["replicatedJobs"]:
         each["template"]["spec"]["completionMode"] = "Indexed"
-    body["spec"] |= {
-        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-        "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
-        "successPolicy": {"operator": "All"},
-        "failurePolicy": {"maxRestarts": 2},
-    }
+    body["spec"] |= _FILLED_IN
     return body
+
+
+_FILLED_IN: Final[Json] = {
+    "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+    "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+    "successPolicy": {"operator": "All"},
+    "failurePolicy": {"maxRestarts": 2},
+}
+"""By JobSet's webhooks, without which its controller ends in a panic."""
 
 
 def leader_worker_set(name: str, queue: str, *, groups: int, size: int) -> Json:
@@ -153,15 +157,16 @@ def runtime(name: str, queue: str) -> Json:
     template["spec"]["containers"][0]["name"] = "node"
     job = {
         "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"backoffLimit": 0, "template": template},
+        "spec": {"backoffLimit": 0, "completionMode": "Indexed", "template": template},
     }
+    jobs = [{"name": "node", "replicas": 1, "template": job}]
     return {
         "apiVersion": TRAINER,
         "kind": "ClusterTrainingRuntime",
         "metadata": {"name": name},
         "spec": {
             "mlPolicy": {"numNodes": 1, "torch": {}},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": job}]}},
+            "template": {"spec": {"replicatedJobs": jobs, **_FILLED_IN}},
         },
     }
 
