@@ -179,16 +179,20 @@ def overlay(operator: Operator) -> dict[str, Any]:
             "template": {"spec": {"nodeSelector": dict(operator.node_selector), "containers": [container]}}
         },
     }
+    # Pulumi waits ten seconds more after the Service has its pods, and nothing but Prometheus calls it.
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kuberay-operator", "annotations": {"pulumi.com/skipAwait": "true"}},
+    }
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": names.RAY_NAMESPACE,
         # By target: the file of the Deployment names a namespace that the tree replaces.
         "patches": [
-            {
-                "patch": json.dumps(deployment),
-                "target": {"kind": "Deployment", "name": "kuberay-operator"},
-            }
+            {"patch": json.dumps(body), "target": {"kind": body["kind"], "name": "kuberay-operator"}}
+            for body in (deployment, service)
         ],
     }
 
