@@ -66,7 +66,7 @@ test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.
 
 .PHONY: test-all
 test-all: $(STAMP) ## Every test, before a release and by night: make test-all [EXAMPLES=10]
-	@MUSTER_EXAMPLES="$(EXAMPLES)" $(PY) -m tests.budget trainer $(SUITES) kai
+	@MUSTER_EXAMPLES="$(EXAMPLES)" $(PY) -m tests.budget kubeflow $(SUITES) kai
 
 .PHONY: test-changed
 test-changed: $(STAMP) ## The tests that a change can break, by its imports: make test-changed [BASE=origin/main ALL=1]

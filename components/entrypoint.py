@@ -4,6 +4,7 @@ Responsible for: where the description comes from, the outputs of the stack, and
 be used is reported.
 """
 
+import gc
 import sys
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ _PREFIX: Final = "muster:"
 def run() -> None:
     """Make the stack that the engine runs. Exits with 1 when its description cannot be used."""
     interrupts.go_quietly()
+    _go_quickly()
     # Imported once Ctrl-C is handled: it takes seconds.
     from muster import config
     from muster.artifacts import resolved, upstream
@@ -38,3 +40,18 @@ def run() -> None:
         # One message, no traceback: the description is wrong, not the program.
         pulumi.log.error(str(error))
         sys.exit(1)
+
+
+def _go_quickly() -> None:
+    """A preview of a thousand teams took 13.7 s of CPU without it and the CRDs as JSON, 9.2 with them.
+
+    The SDK sends each of its own debug messages, four a resource, as a call that it waits for, also where
+    nobody asked for them (pulumi 3.272.0, log.py, read 2026-11-30). And the program drops next to nothing of
+    what it makes: the collector took a third of its time to find that out.
+    """
+    pulumi.log.debug = _say_nothing
+    gc.set_threshold(100_000, 20, 50)
+
+
+def _say_nothing(*_: object, **__: object) -> None:
+    pass

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-import yaml
 
 from muster.components import interrupts
 from muster.components.bundle import Bundle, text
@@ -79,10 +78,6 @@ class Operator:
             "env": [dict(ONE_HEAD)],
             "batchScheduler": {"name": self.batch_scheduler},
         }
-
-
-# libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +149,10 @@ class KubeRay(Component):
         context = self._context
         tree = context.artifacts.kustomization("kuberay").resolve().parent
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
+        files = sorted((tree / "crd" / "bases").glob("*.yaml"))
         crds = Bundle(
             f"{name}-crds",
-            manifests={file.stem: _compact(file) for file in sorted((tree / "crd" / "bases").glob("*.yaml"))},
+            manifests={file.stem: file.read_text() for file in files},
             opts=pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept),
         )
         return kubernetes.kustomize.v2.Directory(
@@ -183,16 +179,20 @@ def overlay(operator: Operator) -> dict[str, Any]:
             "template": {"spec": {"nodeSelector": dict(operator.node_selector), "containers": [container]}}
         },
     }
+    # Pulumi waits ten seconds more after the Service has its pods, and nothing but Prometheus calls it.
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kuberay-operator", "annotations": {"pulumi.com/skipAwait": "true"}},
+    }
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": names.RAY_NAMESPACE,
         # By target: the file of the Deployment names a namespace that the tree replaces.
         "patches": [
-            {
-                "patch": json.dumps(deployment),
-                "target": {"kind": "Deployment", "name": "kuberay-operator"},
-            }
+            {"patch": json.dumps(body), "target": {"kind": body["kind"], "name": "kuberay-operator"}}
+            for body in (deployment, service)
         ],
     }
 
@@ -204,8 +204,3 @@ def _write_overlay(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     relative = [os.path.relpath(base, folder) for base in bases]
     (folder / "kustomization.yaml").write_text(json.dumps(overlaid | {"resources": relative}))
     return str(folder)
-
-
-def _compact(file: Path) -> str:
-    """A CRD in a third of its size: the engine writes its whole state down after each step."""
-    return json.dumps(yaml.load(file.read_text(), Loader=_Loader), separators=(",", ":"))  # noqa: S506 - safe

@@ -64,6 +64,7 @@ def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
 
 _PYTHON: Final = (sys.executable, "-m")
 _LOCAL: Final = "tests/integration/local"
+_KUBEFLOW: Final = ("trainer", "training-operator", "mpi-operator")
 # Suites without property tests: they need not load the plugin, and with it all of hypothesis.
 _PLAIN: Final = ("-p", "no:hypothesispytest")
 SUITES: Final = {
@@ -114,7 +115,12 @@ SUITES: Final = {
             ),
         ),
         # Only the long tests of integration need it.
-        Suite("trainer", 240, 0, ((*_PYTHON, "muster", "local", "build", "--only", "trainer"),)),
+        Suite(
+            "kubeflow",
+            600,
+            0,
+            tuple((*_PYTHON, "muster", "local", "build", "--only", each) for each in _KUBEFLOW),
+        ),
         # By folder: what a folder shares, it starts once.
         Suite(
             "integration",
@@ -147,7 +153,7 @@ SUITES: Final = {
             (
                 *(
                     (*_PYTHON, "muster", "local", "build", "--only", each)
-                    for each in ("kai", "kai-player", "karpenter", "trainer")
+                    for each in ("kai", "kai-player", "karpenter", *_KUBEFLOW)
                 ),
                 ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
             ),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from muster.bounded_yaml import load_all
 from muster.local.builder.cache import Cache, Entry, census, key_of
 from muster.local.builder.children import Children
 from muster.local.builder.go import GoBuilder
@@ -30,8 +31,8 @@ from muster.local.errors import LocalClusterError
 
 
 def asset_entry(cache: Cache, asset: Asset) -> Entry:
-    described = json.dumps([asset.module, asset.version, asset.path, asset.keep])
-    return cache.entry("assets", f"{asset.name}-{asset.version}", key_of(described))
+    described = [asset.module, asset.version, asset.path, asset.keep, *filter(None, [asset.as_json])]
+    return cache.entry("assets", f"{asset.name}-{asset.version}", key_of(json.dumps(described)))
 
 
 def ensure_asset(cache: Cache, builder: GoBuilder, asset: Asset) -> Path:
@@ -47,6 +48,8 @@ def ensure_asset(cache: Cache, builder: GoBuilder, asset: Asset) -> Path:
             copy.mkdir()
             for source in _chosen(asset, tree):
                 _copy(source, copy / source.name)
+            if asset.as_json:
+                _write_as_json(copy / asset.as_json)
             cache.publish(entry, copy)
     return entry.path
 
@@ -62,6 +65,13 @@ def _chosen(asset: Asset, tree: Path) -> list[Path]:
             fix="correct `keep` in muster/artifacts/data/versions.toml",
         )
     return [tree / name for name in asset.keep]
+
+
+def _write_as_json(folder: Path) -> None:
+    for file in folder.glob("*.yaml"):
+        (content,) = load_all(file.read_text())
+        file.unlink()  # a copy cannot be written
+        file.write_text(json.dumps(content, separators=(",", ":")))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -122,7 +122,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """Files copied out of a Go module: `keep` names the children of `path` (all of them when empty).
+    """Files copied out of a Go module: `keep` names the children of `path` (all of them when empty),
+    `as_json` a folder whose YAML files become JSON.
 
     `on_demand`: as the program that they belong to.
     """
@@ -133,6 +134,7 @@ class Asset:
     version: str
     path: str
     keep: tuple[str, ...]
+    as_json: str = ""
     on_demand: bool = False
 
 
@@ -294,6 +296,7 @@ def _asset(name: str, entry: Mapping[str, Any], *, programs: Mapping[str, Progra
         version=entry.get("version", owner.version),
         path=entry["path"],
         keep=tuple(entry.get("keep", ())),
+        as_json=entry.get("as_json", ""),
         on_demand=owner.on_demand,
     )
 

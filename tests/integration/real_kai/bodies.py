@@ -187,6 +187,27 @@ def train_job(name: str, queue: str, *, nodes: int, of: str) -> Json:
     }
 
 
+def kubeflow_job(kind: str, name: str, queue: str, *, workers: int) -> Json:
+    """A PyTorchJob or MPIJob as our webhook leaves it: a first pod without a GPU and workers with one."""
+    first, groups, version = (
+        ("Master", "pytorchReplicaSpecs", "v1")
+        if kind == "PyTorchJob"
+        else ("Launcher", "mpiReplicaSpecs", "v2beta1")
+    )
+    replicas: dict[str, Json] = {
+        group: {"replicas": pods, "restartPolicy": "Never", "template": _waiting(queue, gpus=gpus)}
+        for group, pods, gpus in ((first, 1, 0), ("Worker", workers, 1))
+    }
+    for each in replicas.values():
+        each["template"]["spec"]["containers"][0]["name"] = "pytorch"
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "spec": {groups: replicas},
+    }
+
+
 def serving(kind: str, name: str, queue: str, *, pods: int) -> Json:
     """A Deployment or StatefulSet as our webhook leaves it."""
     spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}

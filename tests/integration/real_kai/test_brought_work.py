@@ -1,5 +1,5 @@
-"""Work that controllers make pods of, with these controllers themselves and the real KAI 0.12.0: JobSets,
-LeaderWorkerSets, TrainJobs, StatefulSets and Deployments start gang by gang, whole or not at all.
+"""Work that controllers make pods of, with these controllers themselves and the real KAI 0.12.0: it starts
+gang by gang, whole or not at all.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL
 from tests import built
 from tests.envtest import ControlPlane
-from tests.integration.kueue_api.brought import controller
+from tests.integration.kueue_api.brought import OPERATORS, controller
 from tests.integration.real_kai.bodies import (
     TRAINER,
+    kubeflow_job,
     leader_worker_set,
     real_job_set,
     runtime,
@@ -116,6 +117,21 @@ def test_a_train_job_hands_its_queue_down_and_starts_whole(trains: World, policy
     trains.stays(lambda: trains.gated("a") == 3, "it stays behind the gate")
     _offer(trains, policy, 3)
     trains.eventually("it starts when there is one more node", lambda: trains.bound("a") == 3)
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_a_job_of_kubeflows_operators_starts_whole(gangs: World, policy: GangPolicy, kind: str) -> None:
+    operator = OPERATORS[kind]
+    programs = built.programs((operator.name,), (f"{operator.name}-config",))
+    gangs.server.define(operator.kinds(programs))
+    _offer(gangs, policy, 2)
+    with operator.running(gangs.server, programs):
+        gangs.make(kubeflow_job(kind, "a", "training", workers=3))
+        gangs.eventually("its status says why it waits", lambda: "0 of 3 a10g nodes" in gangs.told("a"))
+        gangs.stays(lambda: gangs.gated("a") == 4, "it stays behind the gate")
+        _offer(gangs, policy, 3)
+        gangs.eventually("it starts when there is one more node", lambda: gangs.bound("a") == 4)
+        gangs.server.call("DELETE", f"{gangs.path_of(kind)}/a?propagationPolicy=Background")
 
 
 def _bound(gangs: World) -> dict[str, int]:
