@@ -16,13 +16,14 @@ import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
 from muster.check.definitions import (
-    class_faults,
     corrected,
     field_faults,
     fix,
     image_faults,
     kind_fault,
     resource_faults,
+    runtime_faults,
+    unmade_faults,
     without_nulls,
 )
 from muster.check.manifests import Json, resource_of
@@ -49,6 +50,7 @@ FIGURES: Final = "the webhook that compares figures"
 ROLE: Final = "the role of the team's members"
 NAMESPACE: Final = "the namespace"
 KUBELET: Final = "the kubelet"
+KUBERAY: Final = "KubeRay"
 # Of KubeRay's definitions: what the API server sets where an author leaves it out, and rules read.
 _OF_A_JOB: Final = {"submissionMode": "K8sJobMode"}
 _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
@@ -58,12 +60,16 @@ _GENERATED: Final = "x" * 5
 _TRAINING: Final = "write a RayJob, which starts all of its pods at once, or a Job"
 _SERVING: Final = "write a RayService"
 _STEPS: Final = "write a Job of batch/v1 for each pod, or a RayJob for several that start at once"
+_OTHERS: Final = f"{_STEPS}, and a RayService for what serves"
 # What serves in place of a kind that no queue takes here, by its resource.
 _INSTEAD: Final = {
-    **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs", "tfjobs", "jaxjobs"), _TRAINING),
+    **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs"), _TRAINING),
     **dict.fromkeys(("deployments", "statefulsets", "replicasets", "leaderworkersets"), _SERVING),
-    **dict.fromkeys(("inferenceservices", "llminferenceservices"), _SERVING),
-    **dict.fromkeys(("pods", "jobs", "workflows", "cronworkflows", "taskruns", "pipelineruns"), _STEPS),
+    **dict.fromkeys(("pods", "jobs", "daemonsets"), _STEPS),
+    "persistentvolumeclaims": "mount a volume that the stack gives to the team (`volumes` of the team)",
+    "serviceaccounts": "use account default, or one that the stack gives to the team (`accounts`)",
+    "resourceclaimtemplates": "ask the platform team for one, of a class in muster:kueue.deviceClasses",
+    "podgroups": "the scheduler makes it; label the job with its queue",
     "notebooks": "write a Job, or a StatefulSet where `muster:work` lists them, and forward its port",
 }
 
@@ -100,6 +106,7 @@ class Admission:
                 fix="ask the cluster: kubectl create --dry-run=server -f FILE.",
             )
         self.stack, self.team, self.namespaces = stack, team, known[team].namespaces
+        self._team = known[team]
         self.tree: QueueTree = queue_tree(stack)
         # Its namespaces share their queues and priorities.
         self.space: Space = self.tree.spaces[self.namespaces[0]]
@@ -148,7 +155,10 @@ class Admission:
         )
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
-        findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
+        findings += [Finding(Level.WARNED, KUBERAY, each) for each in runtime_faults(now)]
+        findings += [
+            Finding(Level.WARNED, DEFINITION, each) for each in unmade_faults(now, self.stack, self._team)
+        ]
         if not self._is_ours or self.tree.kai:  # No webhook compares them with the queue's.
             nodes = {name for flavor in self.policy.flavors for name in flavor.node}
             findings += [Finding(Level.WARNED, DEFINITION, each) for each in resource_faults(now, nodes)]
@@ -215,7 +225,8 @@ class Admission:
             kinds = ", ".join(
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
-            instead = _INSTEAD.get(resource)
+            # Kinds of other programs have a domain.
+            instead = _INSTEAD.get(resource) or (_OTHERS if "." in group else None)
             kind = {each.resource: each for each in FOR_MEMBERS}.get(resource)
             if kind is not None and kind.group != group:
                 resource = f"{resource} of {group}"

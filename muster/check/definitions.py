@@ -7,10 +7,16 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from yaml import YAMLError
+
+from muster.bounded_yaml import load_all
+from muster.check.manifests import KubectlLoader
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
+from muster.model.identities import POD_ACCOUNT
 from muster.model.nearest import meant, meant_resource
+from muster.model.queues import Team
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import WORK
@@ -137,25 +143,59 @@ def image_faults(body: Json) -> Iterator[str]:
             )
 
 
-def class_faults(body: Json, stack: Stack) -> Iterator[str]:
-    """The RuntimeClasses that nothing of the stack makes, without which the API server makes no pod."""
-    named = (pod.get("runtimeClassName") for pod in _pods(body.get("spec")))
-    for name in sorted({each for each in named if isinstance(each, str) and each} - {runtime_class(stack)}):
-        yield (
-            f"runtimeClassName {name}, which Muster does not install: in a cluster without it no pod can be "
-            "made; remove it, or ask the platform team whether there is one"
-        )
+def unmade_faults(body: Json, stack: Stack, team: Team) -> Iterator[str]:
+    """What pods name and nothing of the stack makes, nor may a member: without a RuntimeClass or an account
+    the API server makes no pod, and without a claim its pod waits on nodes that were bought for it.
+    """
+    accounts = (POD_ACCOUNT, names.MEMBER_ACCOUNT, *team.access.accounts)
+    made = {
+        "runtimeClassName": tuple(filter(None, [runtime_class(stack)])),
+        "serviceAccountName": accounts,
+        "serviceAccount": accounts,
+        "claimName": tuple(each.name for each in team.access.volumes),
+    }
+    pods = list(_pods(body.get("spec")))
+    volumes = [each for pod in pods for each in pod.get("volumes") or () if isinstance(each, dict)]
+    parts = (*pods, *(mapping(each, "persistentVolumeClaim") for each in volumes))
+    for key, name in dict.fromkeys((key, part.get(key)) for part in parts for key in made):
+        if isinstance(name, str) and name and name not in made[key]:
+            instead = f"write {' or '.join(made[key])}" if made[key] else "remove it"
+            yield (
+                f"{key} {name}, which Muster does not make: in a cluster without it no pod starts; {instead} "
+                "or ask the platform team for it"
+            )
 
 
 def resource_faults(body: Json, known: Collection[str]) -> Iterator[str]:
-    """The resources whose names are nearly those of a device; nodes have those of `known`. The API server
-    takes every name.
+    """The resources that no node is known to have, where no quota says so: nodes have those of `known`. The
+    API server takes every name.
     """
     resources = (container.get("resources") for container in containers(body.get("spec")))
     asked = (name for each in resources if isinstance(each, dict) for name in mapping(each, "limits"))
     for name in dict.fromkeys(each for each in asked if each not in known):
         if real := meant_resource(name, ()):
             yield f"no node has {name}, so its pods would wait forever; write {real} in its place"
+        elif "/" in name or name.startswith("hugepages-"):
+            yield (
+                f"no pool is known to have {name}, so its pods may wait forever; remove it, or ask the "
+                "platform team for nodes with it (resources of a pool)"
+            )
+
+
+def runtime_faults(body: Json) -> Iterator[str]:
+    """A runtime environment that KubeRay cannot read: it fails the RayJob, whose quota is reserved by then
+    (1.6.2, controllers/ray/utils/validation.go, read 2026-11-30). No CEL can read it either.
+    """
+    text = mapping(body, "spec").get("runtimeEnvYAML") if body["kind"] == "RayJob" else None
+    try:
+        documents = list(load_all(text, by=KubectlLoader)) if isinstance(text, str) else []
+    except (YAMLError, RecursionError):
+        documents = [text]
+    if any(not isinstance(each, dict | None) for each in documents):
+        yield (
+            "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
+            "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
+        )
 
 
 def containers(value: object) -> Iterator[Json]:

@@ -1,16 +1,19 @@
 """What the API server refuses of an object by code, whatever its definition allows: names and labels,
-selectors, words and negative numbers, and two items of one name in a list that is a map.
+selectors, words and negative numbers, and two items of one name in a list that is a map; and what the
+webhooks of JobSet and LeaderWorkerSet refuse.
 
 Source: https://github.com/kubernetes/kubernetes at v1.37.2, apimachinery/pkg/api/validation/objectmeta.go and
 pkg/apis/{apps,batch,core}/validation/validation.go, read 2026-11-29; of schedules github.com/robfig/cron at
-v3.0.1, parser.go, read 2026-11-29
+v3.0.1, parser.go, read 2026-11-29; of JobSet 0.12.0 pkg/webhooks/jobset_webhook.go and of LeaderWorkerSet
+0.9.0 pkg/webhooks/leaderworkerset_webhook.go, read 2026-11-30
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muster.check.manifests import Json
 from muster.controller.kueue.default_queue import mapping
@@ -82,7 +85,67 @@ def validity_faults(body: Json) -> Iterator[str]:
             yield f"{path.groups} has several of {path.field} {each}; give each a {path.field} of its own"
     if isinstance(schedule := mapping(body, "spec").get("schedule"), str) and body["kind"] in _SCHEDULED:
         yield from (f"spec.schedule {fault}" for fault in _schedule_faults(schedule))
+        zone = mapping(body, "spec").get("timeZone")
+        if isinstance(zone, str) and _is_zone("UTC") and not _is_zone(zone):
+            yield f"spec.timeZone is {zone!r}; write one such as Etc/UTC or Europe/Zurich"
+    if body["kind"] == "JobSet":
+        yield from _jobset_faults(body)
+    if body["kind"] == "LeaderWorkerSet":
+        yield from _group_faults(body)
+    if body["kind"] == "Deployment":
+        yield from _rollout_faults(body)
     yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def _jobset_faults(body: Json) -> Iterator[str]:
+    """Where a JobSet names one of its replicated jobs that it does not have, or has later."""
+    jobs = _listed(value_at(body, "spec.replicatedJobs"))
+    names = [str(each.get("name")) for each in jobs]
+    rules = _listed(value_at(body, "spec.failurePolicy.rules"))
+    named = {
+        "spec.successPolicy": value_at(body, "spec.successPolicy.targetReplicatedJobs") or [],
+        "spec.failurePolicy": [name for rule in rules for name in rule.get("targetReplicatedJobs") or ()],
+        "spec.coordinator": filter(None, [value_at(body, "spec.coordinator.replicatedJob")]),
+    }
+    for path, each in ((path, each) for path, listed in named.items() for each in listed):
+        if each not in names:
+            yield f"{path} names {each}, which is no replicated job of it; write {' or '.join(names)}"
+    awaited = [(job, each.get("name")) for job in jobs for each in _listed(job.get("dependsOn"))]
+    for job, name in awaited:
+        if name not in names[: jobs.index(job)]:
+            yield f"dependsOn of {job.get('name')} names {name}; write one of spec.replicatedJobs before it"
+    if awaited and value_at(body, "spec.startupPolicy.startupPolicyOrder") == "InOrder":
+        yield "spec.startupPolicy and dependsOn exclude each other; keep one"
+
+
+def _group_faults(body: Json) -> Iterator[str]:
+    part = value_at(body, "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize")
+    size = value_at(body, "spec.leaderWorkerTemplate.size") or 1
+    if part is not None and (not 1 <= part <= size or size % part not in (0, 1 % part)):
+        yield f"subGroupPolicy.subGroupSize is {part}, which does not divide size {size}; write one that does"
+
+
+def _rollout_faults(body: Json) -> Iterator[str]:
+    strategy = mapping(body, "spec", "strategy")
+    rolling = mapping(strategy, "rollingUpdate")
+    if strategy.get("type") == "Recreate" and rolling:
+        yield "spec.strategy.rollingUpdate goes with type RollingUpdate; remove it, or type Recreate"
+    if all(rolling.get(key) in (0, "0", "0%") for key in ("maxSurge", "maxUnavailable")):
+        yield "spec.strategy.rollingUpdate lets no pod be replaced; set maxSurge or maxUnavailable to 1"
+    if not any(mapping(body, "spec", "selector").values()):
+        yield "spec.selector selects nothing; write matchLabels with labels of spec.template"
+
+
+def _listed(value: Any) -> list[Json]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _schedule_faults(schedule: str) -> Iterator[str]:
