@@ -35,6 +35,7 @@ from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Review, Verdict, question
 from muster.errors import MusterError
+from muster.model import names
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
@@ -106,7 +107,7 @@ class Admission:
                 fix="ask the cluster: kubectl create --dry-run=server -f FILE.",
             )
         self.stack, self.team, self.namespaces = stack, team, known[team].namespaces
-        self._team = known[team]
+        self._team, self.volumes = known[team], known[team].access.volumes
         self.tree: QueueTree = queue_tree(stack)
         # Its namespaces share their queues and priorities.
         self.space: Space = self.tree.spaces[self.namespaces[0]]
@@ -194,6 +195,10 @@ class Admission:
         return found
 
     def _fill(self, body: Json) -> None:
+        labels, queues = mapping(body, "metadata", "labels"), self.space.queues
+        is_one = len(queues) == 1 and not self.tree.kai and names.QUEUE_LABEL in labels
+        if is_one and isinstance(labels, dict):
+            labels[names.QUEUE_LABEL] = queues[0].name
         verdict = self._default(body)
         for operation in verdict.operations if isinstance(verdict, Patch) else ():
             apply(body, operation)

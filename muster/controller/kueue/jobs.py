@@ -176,7 +176,7 @@ class JobPodSet:
     any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
     that puts each of them on a node of its own, if any. `is_together`: all of them are on one node.
-    `shares_gpus`: each asks for a part of GPUs.
+    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share.
     """
 
     name: str
@@ -190,6 +190,7 @@ class JobPodSet:
     apart: str = ""
     is_together: bool = False
     shares_gpus: bool = False
+    claims: tuple[str, ...] = ()
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -338,6 +339,11 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         notes=_metadata_of(template).annotations,
         uncopied=uncopied(template.spec),
         apart=_apart(template),
+        claims=tuple(
+            each.persistent_volume_claim.claim_name
+            for each in template.spec.volumes
+            if each.persistent_volume_claim
+        ),
         is_together=bool(template.spec.affinity) and _joins(template.spec.affinity.pod_affinity, template),
         tolerated=frozenset(
             resource

@@ -184,3 +184,16 @@ def test_a_job_without_labels_has_those_of_its_pods() -> None:
     named = job(template)
     named["metadata"]["labels"] = {QUEUE_LABEL: "default"}
     assert "queue theirs" not in refusals(judged(named))
+
+
+def test_a_list_of_a_kind_has_its_items() -> None:
+    item = {key: each for key, each in job(pod()).items() if key not in ("apiVersion", "kind")}
+    listed = {"apiVersion": "batch/v1", "kind": "JobList", "items": [item, job(pod())]}
+    assert manifests.read(yaml.safe_dump(listed), "jobs.yaml") == (job(pod()), job(pod()))
+
+
+def test_no_expression_is_in_an_answer() -> None:
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"}}
+    said = refusals(judged({**body, "spec": {"pytorchReplicaSpecs": []}}, work=["pytorchjob"]))
+    assert "spec.pytorchReplicaSpecs is a list, and has to be a mapping" in said
+    assert "orValue" not in said
