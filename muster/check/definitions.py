@@ -11,6 +11,7 @@ from yaml import YAMLError
 
 from muster.bounded_yaml import load_all
 from muster.check.manifests import KubectlLoader
+from muster.check.validity import WORDS, WORDS_OF_PODS
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
@@ -27,6 +28,7 @@ _METADATA: Final = ("labels", "annotations")
 # Of a Job's pods: the API server writes its UID there.
 _UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _MOST_LISTED: Final = 12
+_CASES: Final = {**WORDS, **WORDS_OF_PODS, "protocol": ("TCP", "UDP", "SCTP"), "scheme": ("HTTP", "HTTPS")}
 # A host with a port, which may have upper case, and a path, which may not; a tag; a digest.
 # Source: https://github.com/distribution/reference/blob/00a09fa3/regexp.go, read 2026-11-29
 _HOST: Final = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[A-Fa-f0-9:]+\])(?::\d+)?"
@@ -280,8 +282,21 @@ def fix(body: Json, stack: Stack) -> None:
         service = mapping(spec, "rayClusterConfig", "headGroupSpec", "headService", "metadata")
         if isinstance(service, dict):
             service.pop("name", None)
+    _write_words(spec)
     for pod in _pods(spec):
         _pod(pod, names.KAI_SCHEDULER if is_kai else "default-scheduler")
+
+
+def _write_words(value: object) -> None:
+    """In upper and lower case as they have to be."""
+    for each in value if isinstance(value, list) else ():
+        _write_words(each)
+    for key, each in value.items() if isinstance(value, dict) else ():
+        right = [
+            word for word in _CASES.get(key, ()) if isinstance(each, str) and word.lower() == each.lower()
+        ]
+        value |= {key: right[0]} if right else {}
+        _write_words(each)
 
 
 def _pods(value: object) -> Iterator[Json]:

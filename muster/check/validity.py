@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-
 # pkg/apis/batch/validation/validation.go
 _LONGEST_CRON_JOB: Final = 52
 _SCHEDULED: Final = ("CronJob", "RayCronJob")
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "completionMode": ("Indexed", "NonIndexed"),
         "concurrencyPolicy": ("Allow", "Forbid", "Replace"),
@@ -46,11 +46,11 @@ _CRON: Final = (
 )
 _CRON_FIELDS: Final = ", ".join(name for name, *_ in _CRON)
 _CRON_RANGE: Final = re.compile(r"(?P<low>[*?]|[A-Za-z0-9]+)(-(?P<high>[A-Za-z0-9]+))?(/(?P<step>[0-9]+))?")
-_CRON_WORDS: Final = re.compile(
+_CRONWORDS: Final = re.compile(
     r"@(yearly|annually|monthly|weekly|daily|midnight|hourly|every (\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)"
 )
 # Other kinds have words of their own by these names.
-_WORDS_OF_PODS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+WORDS_OF_PODS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "dnsPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
         "restartPolicy": ("Always", "Never", "OnFailure"),
@@ -152,7 +152,7 @@ def _schedule_faults(schedule: str) -> Iterator[str]:
     if "TZ=" in schedule:
         yield f"is {schedule!r}; write the zone in spec.timeZone"
     elif schedule.startswith("@"):
-        if not _CRON_WORDS.fullmatch(schedule):
+        if not _CRONWORDS.fullmatch(schedule):
             yield f"is {schedule!r}; write @hourly, @daily, @weekly, @monthly, @yearly or `@every 1h30m`"
     elif len(fields := schedule.split()) != len(_CRON):
         yield f"is {schedule!r}, {many(len(fields), 'field')}; write {len(_CRON)}: {_CRON_FIELDS}"
@@ -184,7 +184,7 @@ def _field_faults(value: object, path: str, *, is_ray: bool) -> Iterator[str]:
             yield from _field_faults(each, f"{path}[{index}]", is_ray=is_ray)
     if not isinstance(value, Mapping):
         return
-    words = {**_WORDS, **(_WORDS_OF_PODS if isinstance(value.get("containers"), list) else {})}
+    words = {**WORDS, **(WORDS_OF_PODS if isinstance(value.get("containers"), list) else {})}
     for key, each in value.items():
         if isinstance(each, str) and key in words and each not in words[key]:
             yield f"{path}.{key} is {each!r}; write {' or '.join(words[key])}"

@@ -208,8 +208,10 @@ def test_a_volume_that_keeps_pods_waiting_on_their_nodes_is_warned_of(
     assert bool(told) is ("Muster does not make" in warnings(found) or "at a time" in warnings(found))
 
 
-def test_fix_writes_the_queue_where_there_is_one() -> None:
+def test_fix_writes_the_queue_where_there_is_one_and_words_in_their_case() -> None:
     body = job(pod(1))
     body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "user-queue"}
+    body["spec"]["template"]["spec"]["restartPolicy"] = "never"
+    body["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "tcp"}]
     assert "user-queue does not belong" in refusals(judged(body))
     assert judged(fixed(body)).answer.is_admitted
