@@ -198,7 +198,7 @@ def test_an_accelerator_that_no_pool_of_its_queue_has_is_refused_with_kai() -> N
 def test_a_volume_that_keeps_pods_waiting_on_their_nodes_is_warned_of(
     volume: str, pods: int, told: str
 ) -> None:
-    volumes = {"disk": {"size": "1Ti", "shared": False}, "files": {"size": "1Ti"}}
+    volumes = {"disk": {"size": "1Ti", "shared": False}, "files": {"size": "1Ti", "storageClass": "files"}}
     team = {"vision": {"quota": {"l4": 16, "h100": 32, "cpu": 64}, "volumes": volumes}}
     template = pod(8, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": volume}}])
     body = job(template, parallelism=pods, completions=pods)
