@@ -157,11 +157,14 @@ def unmade_faults(body: Json, stack: Stack, team: Team) -> Iterator[str]:
         "claimName": tuple(each.name for each in team.access.volumes),
     }
     pods = list(_pods(body.get("spec")))
-    volumes = [each for pod in pods for each in pod.get("volumes") or () if isinstance(each, dict)]
-    parts = (*pods, *(mapping(each, "persistentVolumeClaim") for each in volumes))
-    for key, name in dict.fromkeys((key, part.get(key)) for part in parts for key in made):
-        if isinstance(name, str) and name and name not in made[key]:
-            instead = f"write {' or '.join(made[key])}" if made[key] else "remove it"
+    volumes = (each for pod in pods for each in _listed(pod.get("volumes")))
+    claims = (mapping(each, "persistentVolumeClaim") for each in volumes)
+    for key, name in dict.fromkeys(
+        (key, str(part.get(key) or "")) for part in (*pods, *claims) for key in made
+    ):
+        if name and name not in made[key]:
+            meant = [each for each in made[key] if each != names.MEMBER_ACCOUNT]
+            instead = f"write {' or '.join(meant)}" if meant else "remove it"
             yield (
                 f"{key} {name}, which Muster does not make: in a cluster without it no pod starts; {instead} "
                 "or ask the platform team for it"
@@ -312,14 +315,18 @@ def _pods(value: object) -> Iterator[Json]:
             yield from _pods(each)
 
 
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _pod(pod: Json, scheduler: str) -> None:
     if pod.get("schedulerName") not in (None, "", "default-scheduler", scheduler):
         pod["schedulerName"] = scheduler
-    for volume in pod.get("volumes") or ():
+    for volume in _listed(pod.get("volumes")):
         if isinstance(volume, dict) and str(mapping(volume, "hostPath").get("path", "")).endswith("/shm"):
             del volume["hostPath"]
             volume["emptyDir"] = {"medium": "Memory"}
-    for container in (*(pod.get("initContainers") or ()), *pod["containers"]):
+    for container in (*_listed(pod.get("initContainers")), *pod["containers"]):
         resources = container.get("resources") if isinstance(container, dict) else None
         requests = mapping(resources, "requests") if isinstance(resources, dict) else {}
         for name, amount in requests.items():
