@@ -243,7 +243,7 @@ def _refusal_text(fault: Fault) -> str:
     path = ""
     for part in fault.path:
         path = f"{path}[{part}]" if isinstance(part, int) else _at(path, part)
-    fix = _fix(fault.word, fault.allowed) if fault.is_field else fault.fix
+    fix = fault.fix or _fix(fault.word, fault.allowed)
     return f"{path} {fault.message}; {fix}"
 
 
@@ -290,15 +290,13 @@ def fix(body: Json, stack: Stack) -> None:
         _pod(pod, names.KAI_SCHEDULER if is_kai else "default-scheduler")
 
 
-def _write_words(value: object) -> None:
+def _write_words(value: Any) -> None:
     """In upper and lower case as they have to be."""
-    for each in value if isinstance(value, list) else ():
-        _write_words(each)
-    for key, each in value.items() if isinstance(value, dict) else ():
-        right = [
-            word for word in _CASES.get(key, ()) if isinstance(each, str) and word.lower() == each.lower()
-        ]
-        value |= {key: right[0]} if right else {}
+    if isinstance(value, dict):
+        for key in value.keys() & _CASES.keys():
+            right = [word for word in _CASES[key] if word.lower() == str(value[key]).lower()]
+            value[key] = right[0] if right else value[key]
+    for each in value.values() if isinstance(value, dict) else _listed(value):
         _write_words(each)
 
 

@@ -80,7 +80,8 @@ def validity_faults(body: Json) -> Iterator[str]:
         for key, value in selected - labels.items():
             yield f"spec.selector.matchLabels[{key}] is {value!r}, which spec.template lacks; write it there"
     for path in (pods.template for kind in GROUPED if kind.kind == body["kind"] for pods in kind.pods):
-        names = Counter(value_at(each, path.field) for each in value_at(body, path.groups) if path.field)
+        listed = value_at(body, path.groups) if path.field else ()
+        names = Counter(value_at(each, path.field) for each in listed or ())
         for each in (each for each, count in names.items() if count > 1):
             yield f"{path.groups} has several of {path.field} {each}; give each a {path.field} of its own"
     if isinstance(schedule := mapping(body, "spec").get("schedule"), str) and body["kind"] in _SCHEDULED:

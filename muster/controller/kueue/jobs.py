@@ -239,10 +239,10 @@ class Exclusive:
 def exclusive_of(obj: Object) -> Iterator[Exclusive]:
     """What of a JobSet or LeaderWorkerSet is alone in its domain. Raises ValueError for a bad quantity."""
     kind = type(obj).__name__
-    if not isinstance(obj, Counted) or kind not in _EXCLUSIVE:
+    listed = tuple(pod_sets_of(obj)) if isinstance(obj, Counted) and kind in _EXCLUSIVE else ()
+    if not isinstance(obj, Counted) or not listed:
         return
     of_all = obj.metadata.annotations.get(_EXCLUSIVE[kind], "")
-    listed = tuple(pod_sets_of(obj))
     if kind == "LeaderWorkerSet":
         yield Exclusive(key=of_all, count=_number(obj.spec, "replicas"), pods=listed)
         size, part = (_number(obj.spec, f"leaderWorkerTemplate.{each}") for each in _SIZES)
@@ -287,7 +287,7 @@ def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:
 def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
     spec = template.spec
-    if spec.affinity and _joins(spec.affinity.pod_anti_affinity, template):
+    if _joins("pod_anti_affinity", template):
         return "podAntiAffinity"
     ports = [port for container in spec.containers for port in container.ports]
     if any(port.host_port for port in ports):
@@ -295,8 +295,9 @@ def _apart(template: PodTemplateSpec) -> str:
     return "hostNetwork" if spec.host_network and ports else ""
 
 
-def _joins(rules: PodAffinity | None, template: PodTemplateSpec) -> bool:
-    """Whether what they require of the node of a pod is about the other pods of its template."""
+def _joins(field: str, template: PodTemplateSpec) -> bool:
+    """Whether this affinity of a pod requires something of its node about the other pods of its template."""
+    rules: PodAffinity | None = getattr(template.spec.affinity, field, None)
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
     labels = _metadata_of(template).labels
     return any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms)
@@ -344,7 +345,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
             for each in template.spec.volumes
             if each.persistent_volume_claim
         ),
-        is_together=bool(template.spec.affinity) and _joins(template.spec.affinity.pod_affinity, template),
+        is_together=_joins("pod_affinity", template),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

@@ -116,11 +116,8 @@ def never_entered(spec: RayJobSpec, listed: Sequence[JobPodSet]) -> Iterator[str
     cluster = spec.ray_cluster_spec
     if cluster is None:
         return
-    told = {
-        key
-        for group in (cluster.head_group_spec, *cluster.worker_group_specs)
-        for key in group.ray_start_params
-    }
+    told = {*cluster.head_group_spec.ray_start_params}
+    told |= {key for group in cluster.worker_group_specs for key in group.ray_start_params}
     for field, resource, flag, asked in (
         ("entrypointNumCpus", "cpu", "num-cpus", spec.entrypoint_num_cpus),
         ("entrypointNumGpus", names.GPU_RESOURCE, "num-gpus", spec.entrypoint_num_gpus),
