@@ -28,7 +28,7 @@ from muster.check.definitions import (
 )
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
-from muster.check.validity import validity_faults
+from muster.check.validity import controller_faults, validity_faults
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.defaults import Defaults
@@ -52,6 +52,7 @@ ROLE: Final = "the role of the team's members"
 NAMESPACE: Final = "the namespace"
 KUBELET: Final = "the kubelet"
 KUBERAY: Final = "KubeRay"
+CONTROLLER: Final = "the webhook of its controller"
 # Of KubeRay's definitions: what the API server sets where an author leaves it out, and rules read.
 _OF_A_JOB: Final = {"submissionMode": "K8sJobMode"}
 _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
@@ -165,6 +166,7 @@ class Admission:
             findings += [Finding(Level.WARNED, DEFINITION, each) for each in resource_faults(now, nodes)]
         if not malformed:  # None reads what has another type.
             findings += [Finding(Level.REFUSED, DEFINITION, each) for each in validity_faults(now)]
+            findings += [Finding(Level.REFUSED, CONTROLLER, each) for each in controller_faults(now)]
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))

@@ -89,13 +89,19 @@ def validity_faults(body: Json) -> Iterator[str]:
         zone = mapping(body, "spec").get("timeZone")
         if isinstance(zone, str) and _is_zone("UTC") and not _is_zone(zone):
             yield f"spec.timeZone is {zone!r}; write one such as Etc/UTC or Europe/Zurich"
+    if body["kind"] == "Deployment":
+        yield from _rollout_faults(body)
+    yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
+
+
+def controller_faults(body: Json) -> Iterator[str]:
+    """What the webhook of its controller refuses of an object whose fields have the types that they have to
+    have.
+    """
     if body["kind"] == "JobSet":
         yield from _jobset_faults(body)
     if body["kind"] == "LeaderWorkerSet":
         yield from _group_faults(body)
-    if body["kind"] == "Deployment":
-        yield from _rollout_faults(body)
-    yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
 
 
 def _is_zone(name: str) -> bool:

