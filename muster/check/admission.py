@@ -159,7 +159,7 @@ class Admission:
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         findings += [Finding(Level.WARNED, KUBERAY, each) for each in runtime_faults(now)]
         findings += [
-            Finding(Level.WARNED, DEFINITION, each) for each in unmade_faults(now, self.stack, self._team)
+            Finding(Level.WARNED, NAMESPACE, each) for each in unmade_faults(now, self.stack, self._team)
         ]
         if not self._is_ours or self.tree.kai:  # No webhook compares them with the queue's.
             nodes = {name for flavor in self.policy.flavors for name in flavor.node}
