@@ -16,24 +16,26 @@ import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
 from muster.check.definitions import (
-    class_faults,
     corrected,
     field_faults,
     fix,
     image_faults,
     kind_fault,
     resource_faults,
+    runtime_faults,
+    unmade_faults,
     without_nulls,
 )
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
-from muster.check.validity import validity_faults
+from muster.check.validity import controller_faults, validity_faults
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Review, Verdict, question
 from muster.errors import MusterError
+from muster.model import names
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
@@ -49,6 +51,8 @@ FIGURES: Final = "the webhook that compares figures"
 ROLE: Final = "the role of the team's members"
 NAMESPACE: Final = "the namespace"
 KUBELET: Final = "the kubelet"
+KUBERAY: Final = "KubeRay"
+CONTROLLER: Final = "the webhook of its controller"
 # Of KubeRay's definitions: what the API server sets where an author leaves it out, and rules read.
 _OF_A_JOB: Final = {"submissionMode": "K8sJobMode"}
 _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
@@ -58,12 +62,16 @@ _GENERATED: Final = "x" * 5
 _TRAINING: Final = "write a RayJob, which starts all of its pods at once, or a Job"
 _SERVING: Final = "write a RayService"
 _STEPS: Final = "write a Job of batch/v1 for each pod, or a RayJob for several that start at once"
+_OTHERS: Final = f"{_STEPS}, and a RayService for what serves"
 # What serves in place of a kind that no queue takes here, by its resource.
 _INSTEAD: Final = {
-    **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs", "tfjobs", "jaxjobs"), _TRAINING),
+    **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs"), _TRAINING),
     **dict.fromkeys(("deployments", "statefulsets", "replicasets", "leaderworkersets"), _SERVING),
-    **dict.fromkeys(("inferenceservices", "llminferenceservices"), _SERVING),
-    **dict.fromkeys(("pods", "jobs", "workflows", "cronworkflows", "taskruns", "pipelineruns"), _STEPS),
+    **dict.fromkeys(("pods", "jobs", "daemonsets"), _STEPS),
+    "persistentvolumeclaims": "mount a volume that the stack gives to the team (`volumes` of the team)",
+    "serviceaccounts": "use account default, or one that the stack gives to the team (`accounts`)",
+    "resourceclaimtemplates": "ask the platform team for one, of a class in muster:kueue.deviceClasses",
+    "podgroups": "the scheduler makes it; label the job with its queue",
     "notebooks": "write a Job, or a StatefulSet where `muster:work` lists them, and forward its port",
 }
 
@@ -100,6 +108,7 @@ class Admission:
                 fix="ask the cluster: kubectl create --dry-run=server -f FILE.",
             )
         self.stack, self.team, self.namespaces = stack, team, known[team].namespaces
+        self._team, self.volumes = known[team], known[team].access.volumes
         self.tree: QueueTree = queue_tree(stack)
         # Its namespaces share their queues and priorities.
         self.space: Space = self.tree.spaces[self.namespaces[0]]
@@ -148,12 +157,16 @@ class Admission:
         )
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
-        findings += [Finding(Level.WARNED, DEFINITION, each) for each in class_faults(now, self.stack)]
+        findings += [Finding(Level.WARNED, KUBERAY, each) for each in runtime_faults(now)]
+        findings += [
+            Finding(Level.WARNED, NAMESPACE, each) for each in unmade_faults(now, self.stack, self._team)
+        ]
         if not self._is_ours or self.tree.kai:  # No webhook compares them with the queue's.
             nodes = {name for flavor in self.policy.flavors for name in flavor.node}
             findings += [Finding(Level.WARNED, DEFINITION, each) for each in resource_faults(now, nodes)]
         if not malformed:  # None reads what has another type.
             findings += [Finding(Level.REFUSED, DEFINITION, each) for each in validity_faults(now)]
+            findings += [Finding(Level.REFUSED, CONTROLLER, each) for each in controller_faults(now)]
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))
@@ -184,6 +197,10 @@ class Admission:
         return found
 
     def _fill(self, body: Json) -> None:
+        labels, queues = mapping(body, "metadata", "labels"), self.space.queues
+        is_one = len(queues) == 1 and not self.tree.kai and names.QUEUE_LABEL in labels
+        if is_one and isinstance(labels, dict):
+            labels[names.QUEUE_LABEL] = queues[0].name
         verdict = self._default(body)
         for operation in verdict.operations if isinstance(verdict, Patch) else ():
             apply(body, operation)
@@ -215,7 +232,8 @@ class Admission:
             kinds = ", ".join(
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
-            instead = _INSTEAD.get(resource)
+            # Kinds of other programs have a domain.
+            instead = _INSTEAD.get(resource) or (_OTHERS if "." in group else None)
             kind = {each.resource: each for each in FOR_MEMBERS}.get(resource)
             if kind is not None and kind.group != group:
                 resource = f"{resource} of {group}"

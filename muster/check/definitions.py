@@ -7,10 +7,17 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from yaml import YAMLError
+
+from muster.bounded_yaml import load_all
+from muster.check.manifests import KubectlLoader
+from muster.check.validity import WORDS, WORDS_OF_PODS
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
+from muster.model.identities import POD_ACCOUNT
 from muster.model.nearest import meant, meant_resource
+from muster.model.queues import Team
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import WORK
@@ -21,6 +28,7 @@ _METADATA: Final = ("labels", "annotations")
 # Of a Job's pods: the API server writes its UID there.
 _UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _MOST_LISTED: Final = 12
+_CASES: Final = {**WORDS, **WORDS_OF_PODS, "protocol": ("TCP", "UDP", "SCTP"), "scheme": ("HTTP", "HTTPS")}
 # A host with a port, which may have upper case, and a path, which may not; a tag; a digest.
 # Source: https://github.com/distribution/reference/blob/00a09fa3/regexp.go, read 2026-11-29
 _HOST: Final = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[A-Fa-f0-9:]+\])(?::\d+)?"
@@ -137,25 +145,62 @@ def image_faults(body: Json) -> Iterator[str]:
             )
 
 
-def class_faults(body: Json, stack: Stack) -> Iterator[str]:
-    """The RuntimeClasses that nothing of the stack makes, without which the API server makes no pod."""
-    named = (pod.get("runtimeClassName") for pod in _pods(body.get("spec")))
-    for name in sorted({each for each in named if isinstance(each, str) and each} - {runtime_class(stack)}):
-        yield (
-            f"runtimeClassName {name}, which Muster does not install: in a cluster without it no pod can be "
-            "made; remove it, or ask the platform team whether there is one"
-        )
+def unmade_faults(body: Json, stack: Stack, team: Team) -> Iterator[str]:
+    """What pods name and nothing of the stack makes, nor may a member: without a RuntimeClass or an account
+    the API server makes no pod, and without a claim its pod waits on nodes that were bought for it.
+    """
+    accounts = (POD_ACCOUNT, names.MEMBER_ACCOUNT, *team.access.accounts)
+    made = {
+        "runtimeClassName": tuple(filter(None, [runtime_class(stack)])),
+        "serviceAccountName": accounts,
+        "serviceAccount": accounts,
+        "claimName": tuple(each.name for each in team.access.volumes),
+    }
+    pods = list(_pods(body.get("spec")))
+    volumes = (each for pod in pods for each in _listed(pod.get("volumes")))
+    claims = (mapping(each, "persistentVolumeClaim") for each in volumes)
+    for key, name in dict.fromkeys(
+        (key, str(part.get(key) or "")) for part in (*pods, *claims) for key in made
+    ):
+        if name and name not in made[key]:
+            meant = [each for each in made[key] if each != names.MEMBER_ACCOUNT]
+            instead = f"write {' or '.join(meant)}" if meant else "remove it"
+            yield (
+                f"{key} {name}, which Muster does not make: in a cluster without it no pod starts; {instead} "
+                "or ask the platform team for it"
+            )
 
 
 def resource_faults(body: Json, known: Collection[str]) -> Iterator[str]:
-    """The resources whose names are nearly those of a device; nodes have those of `known`. The API server
-    takes every name.
+    """The resources that no node is known to have, where no quota says so: nodes have those of `known`. The
+    API server takes every name.
     """
     resources = (container.get("resources") for container in containers(body.get("spec")))
     asked = (name for each in resources if isinstance(each, dict) for name in mapping(each, "limits"))
     for name in dict.fromkeys(each for each in asked if each not in known):
         if real := meant_resource(name, ()):
             yield f"no node has {name}, so its pods would wait forever; write {real} in its place"
+        elif "/" in name or name.startswith("hugepages-"):
+            yield (
+                f"no pool is known to have {name}, so its pods may wait forever; remove it, or ask the "
+                "platform team for nodes with it (resources of a pool)"
+            )
+
+
+def runtime_faults(body: Json) -> Iterator[str]:
+    """A runtime environment that KubeRay cannot read: it fails the RayJob, whose quota is reserved by then
+    (1.6.2, controllers/ray/utils/validation.go, read 2026-11-30). No CEL can read it either.
+    """
+    text = mapping(body, "spec").get("runtimeEnvYAML") if body["kind"] == "RayJob" else None
+    try:
+        documents = list(load_all(text, by=KubectlLoader)) if isinstance(text, str) else []
+    except (YAMLError, RecursionError):
+        documents = [text]
+    if any(not isinstance(each, dict | None) for each in documents):
+        yield (
+            "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
+            "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
+        )
 
 
 def containers(value: object) -> Iterator[Json]:
@@ -198,7 +243,7 @@ def _refusal_text(fault: Fault) -> str:
     path = ""
     for part in fault.path:
         path = f"{path}[{part}]" if isinstance(part, int) else _at(path, part)
-    fix = _fix(fault.word, fault.allowed) if fault.is_field else fault.fix
+    fix = fault.fix or _fix(fault.word, fault.allowed)
     return f"{path} {fault.message}; {fix}"
 
 
@@ -240,8 +285,19 @@ def fix(body: Json, stack: Stack) -> None:
         service = mapping(spec, "rayClusterConfig", "headGroupSpec", "headService", "metadata")
         if isinstance(service, dict):
             service.pop("name", None)
+    _write_words(spec)
     for pod in _pods(spec):
         _pod(pod, names.KAI_SCHEDULER if is_kai else "default-scheduler")
+
+
+def _write_words(value: Any) -> None:
+    """In upper and lower case as they have to be."""
+    if isinstance(value, dict):
+        for key in value.keys() & _CASES.keys():
+            right = [word for word in _CASES[key] if word.lower() == str(value[key]).lower()]
+            value[key] = right[0] if right else value[key]
+    for each in value.values() if isinstance(value, dict) else _listed(value):
+        _write_words(each)
 
 
 def _pods(value: object) -> Iterator[Json]:
@@ -257,14 +313,18 @@ def _pods(value: object) -> Iterator[Json]:
             yield from _pods(each)
 
 
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _pod(pod: Json, scheduler: str) -> None:
     if pod.get("schedulerName") not in (None, "", "default-scheduler", scheduler):
         pod["schedulerName"] = scheduler
-    for volume in pod.get("volumes") or ():
+    for volume in _listed(pod.get("volumes")):
         if isinstance(volume, dict) and str(mapping(volume, "hostPath").get("path", "")).endswith("/shm"):
             del volume["hostPath"]
             volume["emptyDir"] = {"medium": "Memory"}
-    for container in (*(pod.get("initContainers") or ()), *pod["containers"]):
+    for container in (*_listed(pod.get("initContainers")), *pod["containers"]):
         resources = container.get("resources") if isinstance(container, dict) else None
         requests = mapping(resources, "requests") if isinstance(resources, dict) else {}
         for name, amount in requests.items():

@@ -50,12 +50,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """One group of pods that start together, and every pool of the stack."""
+    """One group of pods that start together, and every pool of the stack. `claims`: of volumes."""
 
     name: str
     pods: int
     each: Amounts
     places: tuple[Place, ...]
+    claims: tuple[str, ...] = ()
 
     @property
     def total(self) -> Amounts:
@@ -100,9 +101,22 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
             places=tuple(
                 _place(each, flavor, queue, admission.policy) for flavor in admission.policy.flavors
             ),
+            claims=each.claims,
         )
         for each in found
     )
+
+
+def volume_faults(admission: Admission, found: Sequence[Demand]) -> Iterator[str]:
+    """The volumes of the team that one node mounts at a time, and pods on several do."""
+    for volume in admission.volumes:
+        users = [each for each in found if volume.name in each.claims and each.pods]
+        nodes = sum(min((place.nodes for place in each.places if place.nodes), default=1) for each in users)
+        if nodes > 1 and not volume.shared:
+            yield (
+                f"claim {volume.name} is mounted on one node at a time (`shared: false`), and its pods take "
+                f"{nodes}: the others would hold their nodes and wait; mount it in one pod, or have it shared"
+            )
 
 
 def gang(found: Sequence[Demand]) -> Amounts:

@@ -135,9 +135,12 @@ def title(body: Json) -> str:
 
 
 def _objects(document: object, source: str) -> Iterator[Json]:
-    if isinstance(document, dict) and document.get("kind") == "List":
-        for each in document.get("items") or ():
-            yield from _objects(each, source)
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        # As kubectl does: what a JobList has is a Job, whether it says so or not.
+        kind = str(document.get("kind")).removesuffix("List")
+        of_items = {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
+        for each in document["items"]:
+            yield from _objects({**of_items, **each} if isinstance(each, dict) else each, source)
         return
     strings = isinstance(document, dict) and all(
         isinstance(document.get(key), str) and document[key] for key in ("apiVersion", "kind")

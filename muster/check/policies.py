@@ -94,7 +94,8 @@ class Policies:
         for validation in spec["validations"]:
             try:
                 if self._cel.value(validation["expression"], known) is not True:
-                    yield self._message(validation, known)
+                    message = self._message(validation, known)
+                    yield from [message or _UNREADABLE] if message or not is_malformed else ()
             except CelError:
                 yield from () if is_malformed else (_UNREADABLE,)
 
@@ -109,12 +110,13 @@ class Policies:
                 continue
 
     def _message(self, validation: Json, known: Json) -> str:
+        """Empty where it cannot be computed."""
         expression = validation.get("messageExpression")
         try:
             found = self._cel.value(expression, known) if expression else None
         except CelError:
             found = None
-        return str(found or validation.get("message") or f"failed expression: {validation['expression']}")
+        return str(found or validation.get("message") or "")
 
 
 class CelError(Exception):

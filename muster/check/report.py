@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from muster.check.admission import Admission, Answer
-from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name
+from muster.check.admission import KUBELET, Admission, Answer
+from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name, volume_faults
 from muster.check.manifests import Json, title
 from muster.check.policies import Finding, Level
 from muster.model.pods import Amounts, describe, figure
@@ -36,9 +36,10 @@ class Result:
 def result(admission: Admission, body: Json) -> Result:
     answer = admission.review(body)
     found = demands(admission, answer.object)
+    volumes = (Finding(Level.WARNED, KUBELET, each) for each in volume_faults(admission, found))
     return Result(
         body=body,
-        answer=answer,
+        answer=replace(answer, findings=(*answer.findings, *volumes)),
         queue=queue_name(admission, answer.object) if found else "",
         demands=found,
         bounds=bounds(admission, answer.object) if found else {},

@@ -69,8 +69,12 @@ def resolve(schema: Schema) -> Schema:
     return load()["parts"][schema["$ref"]] if "$ref" in schema else schema
 
 
-def faults(value: Any, schema: Schema, path: tuple[str | int, ...] = ()) -> Iterator[Fault]:
-    """What of a value its schema does not allow. A field without a value counts as one that is not there."""
+def faults(
+    value: Any, schema: Schema, path: tuple[str | int, ...] = (), around: tuple[Schema, ...] = ()
+) -> Iterator[Fault]:
+    """What of a value its schema does not allow. A field without a value counts as one that is not there.
+    `around`: the schemas that the value is in, one for each part of the path.
+    """
     schema = resolve(schema)
     if "refused" in schema:
         yield Fault(path, *schema["refused"])
@@ -89,26 +93,30 @@ def faults(value: Any, schema: Schema, path: tuple[str | int, ...] = ()) -> Iter
             allowed,
         )
     elif isinstance(value, dict):
-        yield from _object(value, schema, path)
+        yield from _object(value, schema, path, around)
     elif isinstance(value, list):
-        yield from _list(value, schema, path)
+        yield from _list(value, schema, path, around)
     elif isinstance(value, str):
         yield from _text(value, schema, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number(value, schema, path)
 
 
-def _list(value: list[Any], schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
+def _list(
+    value: list[Any], schema: Schema, path: tuple[str | int, ...], around: tuple[Schema, ...]
+) -> Iterator[Fault]:
     least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
     if len(value) < least:
         yield Fault(path, "is empty" if not value else f"has {len(value)}", f"write {least} or more")
     elif len(value) > most:
         yield Fault(path, f"has {len(value)}, and {most} are allowed", f"write {most} or fewer")
     for index, each in enumerate(value):
-        yield from faults(each, schema.get("items", {}), (*path, index))
+        yield from faults(each, schema.get("items", {}), (*path, index), (*around, schema))
 
 
-def _object(value: Schema, schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
+def _object(
+    value: Schema, schema: Schema, path: tuple[str | int, ...], around: tuple[Schema, ...]
+) -> Iterator[Fault]:
     fields, others = schema.get("properties"), schema.get("additionalProperties")
     for name in schema.get("required", ()):
         if value.get(name) is None:
@@ -119,12 +127,31 @@ def _object(value: Schema, schema: Schema, path: tuple[str | int, ...]) -> Itera
         if each is None:
             continue
         if fields and name in fields:
-            yield from faults(each, fields[name], (*path, name))
+            yield from faults(each, fields[name], (*path, name), (*around, schema))
         elif others is not None:
-            yield from faults(each, others, (*path, name))
+            yield from faults(each, others, (*path, name), (*around, schema))
         elif fields and not schema.get("open"):
             allowed = tuple(field for field in fields if "refused" not in fields[field])
-            yield Fault((*path, name), "is no field of it", word=name, allowed=allowed, is_field=True)
+            fix = _meant_place(name, fields, path, around)
+            yield Fault((*path, name), "is no field of it", fix, name, allowed, is_field=True)
+
+
+def _meant_place(name: str, fields: Schema, path: tuple[str | int, ...], around: tuple[Schema, ...]) -> str:
+    """Where a field belongs that is indented too little or too much; empty where that is not known."""
+    below = [key for key, each in fields.items() if name in _fields_below(each)]
+    places = [at(*path, key) for key in below if len(below) == 1 or key == "containers"]
+    places += [at(*path[:depth]) for depth, each in reversed([*enumerate(around)]) if name in _fields(each)]
+    return f"write it in {places[0] or 'the object itself'}" if places else ""
+
+
+def _fields(schema: Schema) -> Schema:
+    found: Schema = schema.get("properties", {})
+    return found
+
+
+def _fields_below(schema: Schema) -> Schema:
+    found = resolve(schema)
+    return _fields(resolve(found.get("items", found)))
 
 
 def _text(value: str, schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:

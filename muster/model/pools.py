@@ -13,7 +13,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.keys import Parameter, Schema, SchemaWriter, Seconds, declared
 from muster.model.kueue import PoolOptions
-from muster.model.machines import FURTHER_NETWORKS, MACHINES, Machine, chips_of
+from muster.model.machines import ARM64, FURTHER_NETWORKS, MACHINES, Machine, chips_of
 from muster.model.nodes import (
     BOOT_DISK_GIB,
     GpuSharing,
@@ -59,6 +59,10 @@ def _read_resources(section: Section) -> Mapping[str, Quantity]:
         elif amount is not None:
             amounts[name] = amount
     return MappingProxyType(dict(sorted(amounts.items())))
+
+
+# GPUs that come with a Grace CPU: all that is known of a node that Muster does not make.
+_ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +263,13 @@ class Pool:
     def is_nvidia(self) -> bool:
         """Whether its accelerators are NVIDIA's GPUs, which the GPU Operator serves and KAI counts."""
         return self.is_gpu and self.device == names.GPU_RESOURCE
+
+    @property
+    def architecture(self) -> str:
+        """Of its CPUs, as Kubernetes has it; empty where it is not known."""
+        if self.accelerator is not None and self.accelerator.name in _ON_ARM:
+            return ARM64
+        return "" if self.machine.provider is Provider.EXISTING else self.machine.architecture
 
     @property
     def has_whole_gpus(self) -> bool:

@@ -64,7 +64,8 @@ def gang_policy(stack: Stack) -> GangPolicy:
             replace(
                 _flavor(pool, stack),
                 node_labels={
-                    key: value for key, value in labels[pool.name].items() if key != names.POOL_LABEL
+                    **({names.ARCHITECTURE_LABEL: pool.architecture} if pool.architecture else {}),
+                    **{key: value for key, value in labels[pool.name].items() if key != names.POOL_LABEL},
                 },
                 zones=stack.cluster.zones_of(pool),
                 mig_profile=pool.sharing.profile or "" if pool.sharing.kind is Sharing.MIG else "",

@@ -1,9 +1,10 @@
 """Which pools are left to pods by their node selector and required node affinity.
 
 Compares with the labels of pools as Kueue does with those of flavors: a key that no pool has, and that none
-is known to lack, leaves every pool.
+is known to lack, leaves every pool. What every node has by its machine and place is known of all.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -13,6 +14,11 @@ from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, Requireme
 from muster.controller.gangs.verify import matches
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import POOL_LABEL, ZONE_LABEL
+
+_REGION_LABEL: Final = "topology.kubernetes.io/region"
+_OF_EVERY_NODE: Final = {"kubernetes.io/os": "linux"}
+# us-central1-a of Google, us-east-1a of AWS.
+_ZONE: Final = re.compile(r"(?P<google>[a-z]+-[a-z]+\d+)-[a-z]|(?P<aws>[a-z]{2}(-[a-z]+)+-\d)[a-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,9 @@ def _may_meet(rule: Requirement, flavor: FlavorPolicy, policy: GangPolicy) -> bo
 
 
 def _is_compared(key: str, policy: GangPolicy) -> bool:
-    if key in (POOL_LABEL, ZONE_LABEL) or any(key in flavor.node_labels for flavor in policy.flavors):
+    if key in (POOL_LABEL, ZONE_LABEL, _REGION_LABEL, *_OF_EVERY_NODE) or any(
+        key in flavor.node_labels for flavor in policy.flavors
+    ):
         return True
     return any(
         key == each or (each.endswith("/") and key.startswith(each)) for each in policy.compared_labels
@@ -95,4 +103,7 @@ def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
         return (flavor.name,)
     if key == ZONE_LABEL:
         return flavor.zones or None
-    return (flavor.node_labels.get(key),)
+    if key == _REGION_LABEL:
+        zones = [_ZONE.fullmatch(zone) for zone in flavor.zones]
+        return [zone["google"] or zone["aws"] for zone in zones if zone] if zones and all(zones) else None
+    return (flavor.node_labels.get(key, _OF_EVERY_NODE.get(key)),)

@@ -134,7 +134,12 @@ class PodResourceClaim(Partial, frozen=True):
     resource_claim_template_name: str = ""
 
 
+class VolumeClaim(Partial, frozen=True):
+    claim_name: str = ""
+
+
 class Volume(Partial, frozen=True):
+    persistent_volume_claim: VolumeClaim | None = None
     ephemeral: Partial | None = None
     """A claim of the pod's own, made with it. One that the pods share is attached to a node once."""
 

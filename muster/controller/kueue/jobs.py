@@ -20,6 +20,7 @@ from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import (
     Container,
     LabelSelector,
+    PodAffinity,
     PodSpec,
     PodTemplateSpec,
     ResourceNeeds,
@@ -69,6 +70,7 @@ class JobTemplate(PodTemplateSpec, frozen=True):
 
 
 class HeadGroup(Partial, frozen=True):
+    ray_start_params: dict[str, str] = field(default_factory=dict)
     template: JobTemplate = JobTemplate()
 
 
@@ -76,6 +78,7 @@ class WorkerGroup(Partial, frozen=True):
     group_name: str = ""
     replicas: int | None = None
     num_of_hosts: int = 1
+    ray_start_params: dict[str, str] = field(default_factory=dict)
     template: JobTemplate = JobTemplate()
 
 
@@ -96,6 +99,8 @@ class RayCluster(Object, frozen=True):
 
 class RayJobSpec(Partial, frozen=True):
     submission_mode: str = ""
+    entrypoint_num_cpus: float = 0
+    entrypoint_num_gpus: float = 0
     cluster_selector: dict[str, str] = field(default_factory=dict)
     ray_cluster_spec: RayClusterSpec | None = None
     submitter_pod_template: JobTemplate | None = None
@@ -155,6 +160,8 @@ _EXCLUSIVE: Final = {
     "JobSet": "alpha.jobset.sigs.k8s.io/exclusive-topology",
     "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/exclusive-topology",
 }
+_SIZES: Final = ("size", "subGroupPolicy.subGroupSize")
+_SUBGROUP_EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 """The annotation that gives each Job of a set, or each group, a domain for itself alone: nodes with one value
 of the label that it names. Its controller makes no other pod of a Job before the first one is placed.
 
@@ -168,7 +175,8 @@ class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
     any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
-    that puts each of them on a node of its own, if any. `shares_gpus`: each asks for a part of GPUs.
+    that puts each of them on a node of its own, if any. `is_together`: all of them are on one node.
+    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share.
     """
 
     name: str
@@ -180,7 +188,9 @@ class JobPodSet:
     notes: Mapping[str, str] = attribute(default_factory=lambda: MappingProxyType({}))
     uncopied: tuple[Uncopied, ...] = ()
     apart: str = ""
+    is_together: bool = False
     shares_gpus: bool = False
+    claims: tuple[str, ...] = ()
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -229,12 +239,18 @@ class Exclusive:
 def exclusive_of(obj: Object) -> Iterator[Exclusive]:
     """What of a JobSet or LeaderWorkerSet is alone in its domain. Raises ValueError for a bad quantity."""
     kind = type(obj).__name__
-    if not isinstance(obj, Counted) or kind not in _EXCLUSIVE:
+    listed = tuple(pod_sets_of(obj)) if isinstance(obj, Counted) and kind in _EXCLUSIVE else ()
+    if not isinstance(obj, Counted) or not listed:
         return
     of_all = obj.metadata.annotations.get(_EXCLUSIVE[kind], "")
-    listed = tuple(pod_sets_of(obj))
     if kind == "LeaderWorkerSet":
         yield Exclusive(key=of_all, count=_number(obj.spec, "replicas"), pods=listed)
+        size, part = (_number(obj.spec, f"leaderWorkerTemplate.{each}") for each in _SIZES)
+        workers = dataclass_replace(listed[-1], count=min(part, listed[-1].count))
+        key = obj.metadata.annotations.get(_SUBGROUP_EXCLUSIVE, "")
+        yield Exclusive(
+            key=key, count=_number(obj.spec, "replicas") * (size // max(1, part)), pods=(workers,)
+        )
         return
     (pods,) = BY_KIND[kind].pods
     for place, pod_set in zip(pods.places({"spec": obj.spec}), listed, strict=True):
@@ -270,15 +286,21 @@ def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:
 
 def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
-    spec, labels = template.spec, _metadata_of(template).labels
-    rules = spec.affinity.pod_anti_affinity if spec.affinity else None
-    terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
-    if any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms):
+    spec = template.spec
+    if _joins("pod_anti_affinity", template):
         return "podAntiAffinity"
     ports = [port for container in spec.containers for port in container.ports]
     if any(port.host_port for port in ports):
         return "hostPort"
     return "hostNetwork" if spec.host_network and ports else ""
+
+
+def _joins(field: str, template: PodTemplateSpec) -> bool:
+    """Whether this affinity of a pod requires something of its node about the other pods of its template."""
+    rules: PodAffinity | None = getattr(template.spec.affinity, field, None)
+    terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
+    labels = _metadata_of(template).labels
+    return any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms)
 
 
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
@@ -318,6 +340,12 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         notes=_metadata_of(template).annotations,
         uncopied=uncopied(template.spec),
         apart=_apart(template),
+        claims=tuple(
+            each.persistent_volume_claim.claim_name
+            for each in template.spec.volumes
+            if each.persistent_volume_claim
+        ),
+        is_together=_joins("pod_affinity", template),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

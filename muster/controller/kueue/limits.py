@@ -172,16 +172,23 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
     }
     share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
     if share is None:
+        if policy.kai and names.GPU_FRACTION_DEVICES in pod_set.notes:
+            raise ValueError(f"it has {names.GPU_FRACTION_DEVICES} without {names.GPU_FRACTION}")
         return pod_set
     if pod_set.amounts.get(names.GPU_RESOURCE):
         raise ValueError(f"it asks for {names.GPU_RESOURCE} beside a part of a GPU, which KAI refuses")
+    if {names.GPU_FRACTION, names.GPU_MEMORY} <= pod_set.notes.keys():
+        raise ValueError(f"it has both {names.GPU_FRACTION} and {names.GPU_MEMORY}, of which KAI takes one")
     if share.part == 1 and names.GPU_FRACTION in pod_set.notes:
         raise ValueError(f"{names.GPU_FRACTION} asks for a whole GPU; a part lies between 0 and 1")
     return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus}, shares_gpus=True)
 
 
 def on_nodes(pod_set: JobPodSet, flavor: FlavorPolicy) -> JobPodSet:
-    """What takes room on nodes of a pool: its pods, or the GPUs that they share."""
+    """What takes room on nodes of a pool: its pods, the GPUs that they share, or all of them as one."""
+    if pod_set.is_together:
+        amounts = {name: amount * pod_set.count for name, amount in pod_set.amounts.items()}
+        return replace(pod_set, count=min(1, pod_set.count), amounts=amounts)
     share = read_share(pod_set.notes, flavor.gpu_memory) if pod_set.shares_gpus else None
     if share is None:
         return pod_set
@@ -257,7 +264,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
     for pod_set, large in listed:
         suited = pools.suited(pod_set)
         if suited and not large:
-            yield per_node(pod_set.name, on_nodes(pod_set, suited[0]).amounts, suited)
+            together = " (all on one node, by its podAffinity)" if pod_set.is_together else ""
+            yield per_node(f"{pod_set.name}{together}", on_nodes(pod_set, suited[0]).amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""

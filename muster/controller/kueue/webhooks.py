@@ -7,7 +7,8 @@ ValidatingAdmissionPolicies, without a process (docs/decisions/019-reviews-in-th
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 from typing import Any, Final
 
 from muster.controller.kube.resource import Object
@@ -19,6 +20,8 @@ from muster.controller.kueue.jobs import (
     Job,
     JobPodSet,
     RayCluster,
+    RayJob,
+    RayJobSpec,
     are_within,
     exclusive_of,
     pod_sets_of,
@@ -98,10 +101,33 @@ class Reviews:
         if policy is not None:
             yield from _by_pools(listed, Pools(policy=policy, queue=queue))
             yield from lacks_domains(exclusive_of(obj), Pools(policy=policy, queue=queue))
+        if isinstance(obj, RayJob):
+            yield from never_entered(obj.spec, listed)
         if queue is not None:
             pools = None if policy is None else Pools(policy=policy, queue=queue)
             yield from queue_limits.uncovered(listed, queue, tree, policy)
             yield from queue_limits.over_quota(listed, queue, pools)
+
+
+def never_entered(spec: RayJobSpec, listed: Sequence[JobPodSet]) -> Iterator[str]:
+    """What the driver of a RayJob asks of one of Ray's nodes, its pods, above what any has. What an author
+    tells Ray of a node is not known here.
+    """
+    cluster = spec.ray_cluster_spec
+    if cluster is None:
+        return
+    told = {*cluster.head_group_spec.ray_start_params}
+    told |= {key for group in cluster.worker_group_specs for key in group.ray_start_params}
+    for field, resource, flag, asked in (
+        ("entrypointNumCpus", "cpu", "num-cpus", spec.entrypoint_num_cpus),
+        ("entrypointNumGpus", names.GPU_RESOURCE, "num-gpus", spec.entrypoint_num_gpus),
+    ):
+        most = ceil(max((each.amounts.get(resource, 0) for each in listed if each.count), default=0))
+        if asked > most and flag not in told:
+            yield (
+                f"spec.{field} is {asked:g}, and no pod of its cluster has more than {most}, so it waits "
+                f"while the gang holds its nodes; set {field} to {most} or less"
+            )
 
 
 def _by_pools(listed: list[JobPodSet], pools: Pools) -> Iterator[str]:

@@ -453,7 +453,7 @@ class GkeCluster(AnyCluster):
         if self.has_compute_classes:
             return ()
         return (
-            *(GKE_ACCELERATOR_LABEL, GKE_NODE_POOL_LABEL, GKE_SPOT_LABEL),
+            *(GKE_ACCELERATOR_LABEL, GKE_NODE_POOL_LABEL, GKE_SPOT_LABEL, names.COMPUTE_CLASS_LABEL),
             *(names.TPU_ACCELERATOR_LABEL, names.TPU_TOPOLOGY_LABEL),
         )
 

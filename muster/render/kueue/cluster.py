@@ -153,8 +153,6 @@ def _pods_ready(bounds: PodsReady) -> Manifest:
 
 # GKE taints arm64 nodes with it, unless the node pool says otherwise. Source: TaintConfig,
 # https://docs.cloud.google.com/dotnet/docs/reference/Google.Cloud.Container.V1/latest, read 2026-11-27.
-# GPUs that come with a Grace CPU: all that is known of a node that Muster does not make.
-_ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
 
 def topologies(stack: Stack) -> list[Manifest]:
@@ -193,8 +191,7 @@ def _pool(pool: Pool, stack: Stack, labels: Mapping[str, str]) -> Manifest:
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
     found += class_label(pool, stack)
-    is_arm = pool.machine.architecture == ARM64 or (pool.accelerator and pool.accelerator.name in _ON_ARM)
-    if stack.cluster.cloud is NodeCloud.GKE and is_arm:
+    if stack.cluster.cloud is NodeCloud.GKE and pool.architecture == ARM64:
         # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
         found.append(names.ARCHITECTURE_LABEL)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]

@@ -16,6 +16,7 @@ from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import annotated, cluster_spec, head, named, template
+from tests.unit.check.templates import BAD, GOOD
 from tests.unit.model.go_modules import source_of
 
 _VALIDATION: Final = "controllers/ray/utils/validation.go"
@@ -101,6 +102,21 @@ VALID: Final[dict[str, Object]] = {
 @pytest.mark.parametrize("what", VALID)
 def test_what_kuberay_takes_is_admitted(world: World, what: str) -> None:
     answer = world.member.create(VALID[what])
+    assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_makes_no_pod_is_refused(world: World, what: str) -> None:
+    made, told = BAD[what]
+    answer = world.member.create(_workers(template=made))
+    assert not answer.is_allowed
+    # Some are refused by KubeRay's definitions first.
+    assert told in answer.message or "muster-pod-valid" not in answer.message
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_what_makes_a_pod_is_admitted(world: World, what: str) -> None:
+    answer = world.member.create(_workers(template=GOOD[what]))
     assert answer.is_allowed, answer.message
 
 

@@ -55,6 +55,8 @@ _STACKS: Final = {
     "gke-default": ("gke", "kueue", _GKE),
     "eks": ("eks", "kueue", {"work": _ALL}),
     "kai": ("gke", "kai", {}),
+    "kai-all": ("gke", "kai", {"work": _ALL}),
+    "kai-sharing": ("gke", "kai", {"work": _ALL, "kai": {"gpuSharing": True}}),
 }
 
 

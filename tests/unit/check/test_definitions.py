@@ -184,3 +184,43 @@ def test_a_job_without_labels_has_those_of_its_pods() -> None:
     named = job(template)
     named["metadata"]["labels"] = {QUEUE_LABEL: "default"}
     assert "queue theirs" not in refusals(judged(named))
+
+
+def test_a_list_of_a_kind_has_its_items() -> None:
+    item = {key: each for key, each in job(pod()).items() if key not in ("apiVersion", "kind")}
+    listed = {"apiVersion": "batch/v1", "kind": "JobList", "items": [item, job(pod())]}
+    assert manifests.read(yaml.safe_dump(listed), "jobs.yaml") == (job(pod()), job(pod()))
+
+
+def test_no_expression_is_in_an_answer() -> None:
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"}}
+    said = refusals(judged({**body, "spec": {"pytorchReplicaSpecs": []}}, work=["pytorchjob"]))
+    assert "spec.pytorchReplicaSpecs is a list, and has to be a mapping" in said
+    assert "orValue" not in said
+
+
+def test_a_field_in_another_place_is_told_its_own() -> None:
+    template = pod()
+    template["spec"]["imagePullPolicy"] = "Always"
+    template["spec"]["containers"][0]["nodeSelector"] = {"a": "b"}
+    template["restartPolicy"] = "Never"
+    said = refusals(judged({**job(template), "parallelism": 2}))
+    assert (
+        "spec.template.spec.imagePullPolicy is no field of it; write it in spec.template.spec.containers"
+        in said
+    )
+    assert (
+        "spec.template.spec.containers[0].nodeSelector is no field of it; write it in spec.template.spec"
+        in said
+    )
+    assert "spec.template.restartPolicy is no field of it; write it in spec.template.spec" in said
+    assert "parallelism is no field of it; write it in spec" in said
+
+
+@pytest.mark.parametrize(
+    "kind", ["JobSet jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet leaderworkerset.x-k8s.io/v1"]
+)
+def test_an_object_without_a_spec_is_answered(kind: str) -> None:
+    name, version = kind.split()
+    body = {"apiVersion": version, "kind": name, "metadata": {"name": "train"}}
+    assert not judged(body, work=["jobset", "lws"]).answer.is_admitted

@@ -184,3 +184,34 @@ def test_an_accelerator_that_no_pool_of_its_queue_has_is_refused_with_kai() -> N
     chips["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"] = 4
     found = judged(of_queue(ray_job(chips), "vision-h100"), "gke", "kai")
     assert "group-0 asks for google.com/tpu, and no pool of queue vision-h100 has any TPU" in refusals(found)
+
+
+@pytest.mark.parametrize(
+    ("volume", "pods", "told"),
+    [
+        ("disk", 4, "claim disk is mounted on one node at a time"),
+        ("disk", 1, ""),
+        ("files", 4, ""),
+        ("others", 1, "claimName others, which Muster does not make"),
+    ],
+)
+def test_a_volume_that_keeps_pods_waiting_on_their_nodes_is_warned_of(
+    volume: str, pods: int, told: str
+) -> None:
+    volumes = {"disk": {"size": "1Ti", "shared": False}, "files": {"size": "1Ti", "storageClass": "files"}}
+    team = {"vision": {"quota": {"l4": 16, "h100": 32, "cpu": 64}, "volumes": volumes}}
+    template = pod(8, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": volume}}])
+    body = job(template, parallelism=pods, completions=pods)
+    found = judged(body, departments={"research": {"teams": team}})
+    assert found.answer.is_admitted, refusals(found)
+    assert told in warnings(found)
+    assert bool(told) is ("Muster does not make" in warnings(found) or "at a time" in warnings(found))
+
+
+def test_fix_writes_the_queue_where_there_is_one_and_words_in_their_case() -> None:
+    body = job(pod(1))
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "user-queue"}
+    body["spec"]["template"]["spec"]["restartPolicy"] = "never"
+    body["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "tcp"}]
+    assert "user-queue does not belong" in refusals(judged(body))
+    assert judged(fixed(body)).answer.is_admitted

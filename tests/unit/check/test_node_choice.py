@@ -64,11 +64,11 @@ def test_a_resource_that_is_nearly_a_devices_gets_the_devices_name(
 
 
 @pytest.mark.parametrize("name", ["example.com/fpga", "rdma/ib", "vpc.amazonaws.com/efa"])
-def test_the_name_of_another_resource_is_left_alone(name: str) -> None:
+def test_the_name_of_another_resource_is_taken_for_none_of_a_device(name: str) -> None:
     worker = pod(0)
     worker["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1", name: "1"}
     assert f"remove {name}" in refusals(judged(ray_job(worker), "gke"))
-    assert name not in warnings(judged(ray_job(worker), "gke", "kai"))
+    assert f"no pool is known to have {name}" in warnings(judged(ray_job(worker), "gke", "kai"))
 
 
 @pytest.mark.parametrize("scheduler", ["kueue", "kai"])
@@ -137,7 +137,7 @@ def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
     ],
 )
 def test_a_label_that_no_queue_compares_is_warned_of(cloud: str, key: str, is_warned: bool) -> None:
-    value = "nvidia-l4" if key == GKE_GPU else "x"
+    value = {GKE_GPU: "nvidia-l4", "kubernetes.io/arch": "amd64"}.get(key, "x")
     found = judged(job(pod(1, nodeSelector={key: value})), cloud)
     assert found.answer.is_admitted, refusals(found)
     assert (key in warnings(found)) is is_warned

@@ -9,7 +9,7 @@ from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies import pods, work
 from muster.render.tenancy.policies.fences import fences
-from muster.render.tenancy.policies.policy import Policy, kinds_of, policy
+from muster.render.tenancy.policies.policy import Policy, policy
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
@@ -27,8 +27,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         if stack.scheduler is Scheduler.KUEUE:
             found.append((policy("muster-queues"), TenancyMode.ENFORCE))
     if stack.is_gated:
-        gated = kinds_of(stack.gated_work, operations=("CREATE",))
-        found.append((policy("muster-kai-waiting", kinds={"gatedWork": gated}), TenancyMode.WARN))
+        found.append((work.kai_waiting(stack), TenancyMode.WARN))
         found += [] if stack.kai.gpu_sharing else [(pods.kai_sharing(stack), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.

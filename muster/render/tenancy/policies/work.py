@@ -121,6 +121,15 @@ def growth(stack: Stack) -> Policy:
     )
 
 
+def kai_waiting(stack: Stack) -> Policy:
+    suspends = dict.fromkeys(optional("object", each.suspend) for each in QUEUED)
+    return policy(
+        "muster-kai-waiting",
+        kinds={"gatedWork": kinds_of(stack.gated_work, operations=("CREATE",))},
+        values={"suspends": ", ".join(suspends)},
+    )
+
+
 def _labels(stack: Stack) -> Mapping[str, str]:
     is_kai = stack.scheduler is Scheduler.KAI
     return {
