@@ -65,8 +65,7 @@ def deployments_of(program: Program, *, provider: BundleProvider) -> pulumi.Outp
 def programs_of(stack: Stack) -> tuple[Program, ...]:
     """The programs that the stack needs and that are Deployments, installed by it or not."""
     of_gpus = () if required_installation(stack) is None else (Program.GPU_OPERATOR,)
-    # A local cluster runs KAI as processes.
-    are_processes = stack.scheduler.is_kai and stack.artifacts is ArtifactSource.LOCAL
+    are_processes = bool(stack.scheduler.traits.local_program) and stack.artifacts is ArtifactSource.LOCAL
     scheduler = () if are_processes else (stack.scheduler.program,)
     return (*scheduler, Program.KUBERAY, *of_gpus)
 

@@ -24,8 +24,6 @@ from muster.render import gang
 GANG_IMAGE: Final = "gang-admission"
 RECORDER_IMAGE: Final = "recorder"
 _PAUSE: Final = "pause"
-# In the artifacts of a local cluster that runs KAI (muster/local/kai.py).
-_LOCAL_KAI: Final = "kai-scheduler"
 
 
 def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
@@ -36,9 +34,13 @@ def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
     """
     if stack.artifacts is ArtifactSource.LOCAL:
         built = resolved.load()
-        if stack.scheduler.is_kai and _LOCAL_KAI not in built.programs:
-            fix = "start one that does: muster local down, then muster local up --scheduler kai."
-            raise ArtifactError(f"{built.source}: this local cluster runs no KAI.", fix=fix)
+        program = stack.scheduler.traits.local_program
+        if program and program not in built.programs:
+            raise ArtifactError(
+                f"{built.source}: this local cluster runs no {stack.scheduler.proper_name}.",
+                fix="start one that does: muster local down, then muster local up "
+                f"--scheduler {stack.scheduler}.",
+            )
         return built
     found = published(stack, name=name)
     if stack.gang_admission.mode is GangMode.MUSTER:

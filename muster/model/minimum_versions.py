@@ -75,7 +75,7 @@ def read_versions(component: str) -> tuple[str, ...]:
 
 def _unguarded_services(stack: Stack) -> str:
     """Elsewhere a policy demands the strategy already."""
-    is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or stack.scheduler.is_kai
+    is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or not stack.scheduler.traits.admits_jobs
     return "" if is_guarded else "muster:tenancy.mode"
 
 

@@ -77,7 +77,7 @@ def local_up(
         _already_up(found[0], scheduler, autoscaler)
         return
     by_karpenter = autoscaler is Autoscaler.KARPENTER
-    has_kai = scheduler.is_kai
+    has_kai = bool(scheduler.traits.local_program)
     _refuse_together(scheduler, autoscaler)
     offered = pools or (KAI_POOLS if has_kai else KARPENTER_POOLS if by_karpenter else LOCAL_POOLS)
     _check_pools(offered, by_karpenter=by_karpenter)
@@ -113,9 +113,9 @@ def _check_pools(file: Path, *, by_karpenter: bool) -> None:
 
 
 def _refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
-    if scheduler.is_kai and autoscaler is Autoscaler.KARPENTER:
+    if scheduler.traits.local_program and autoscaler is Autoscaler.KARPENTER:
         raise MusterError(
-            "--scheduler kai with --autoscaler karpenter: no stack of the local cluster has both.",
+            f"--scheduler {scheduler} with --autoscaler karpenter: no stack of the local cluster has both.",
             fix="leave one of them out.",
             exit_code=ExitCode.UNUSABLE,
         )

@@ -150,9 +150,10 @@ def _propose(
     from muster.replay.player import ensure_player
 
     stack = load(file)
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.admits_jobs:
         raise MusterError(
-            "plan searches with Kueue alone: it takes dozens of replays, and one with KAI can take minutes.",
+            "plan searches with Kueue alone: it takes dozens of replays, and one with "
+            f"{stack.scheduler.proper_name} can take minutes.",
             fix="try a change by hand: muster diff STACK --replay RECORDING.",
         )
     text = file.read_bytes().decode()
