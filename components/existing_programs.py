@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pulumi
 
-from muster.artifacts.upstream import versions_of
+from muster.artifacts.resolved import versions_of
 from muster.components.bundle import BundleProvider, find
 from muster.model.gpu_operator import required_installation
-from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.programs import PLACEMENTS, Placement, Program, Version, running_version
 from muster.model.stack import ArtifactSource, Stack
 from muster.model.transitions import Verdict, judge
+from muster.model.versions import MINIMUM_VERSIONS
 from muster.render.manifest import Manifest
 
 # Its stored objects do not survive an upgrade from an unknown version.

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from muster.model import names
 from muster.model.capacity import Gangs
-from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Cluster
 from muster.model.gangpolicy import GangPolicy, IdleAction
 from muster.model.kai import KaiSettings
@@ -19,7 +18,7 @@ from muster.model.kueue import KueueOptions
 from muster.model.observability import Budgets, Observability, RecordingSettings
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
-from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
+from muster.model.programs import ChartSource, GpuOperatorOptions, ImageSource, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.schedulers import Scheduler as Scheduler
@@ -36,7 +35,7 @@ class ArtifactSource(StrEnum):
 
 class VersionLevel(StrEnum):
     """How well the named versions are known. `run`: Muster's suites run them. `read`: their release notes
-    were read, too (minimum_versions.py).
+    were read, too (versions.py).
     """
 
     RUN = "run"

@@ -19,8 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.document import Document
-from muster.config.errors import in_order, shortened
+from muster.config.document import Document, in_order, shortened
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model.quantities import many

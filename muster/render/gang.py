@@ -19,8 +19,7 @@ from muster.model.gangpolicy import (
 from muster.model.kueue import Effect, Operator
 from muster.model.kueue.tree import queue_name
 from muster.model.node_labels import compared_labels, flavor_labels
-from muster.model.nodes import Sharing
-from muster.model.pools import Capacity, Pool
+from muster.model.pools import Capacity, Pool, Sharing
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 

@@ -23,11 +23,11 @@ from math import ceil
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from muster.model.kai import Figure, Sharding, Unlimited, is_preemptible
 from muster.model.kai.tree import RESOURCES, Figures, Node, Partition, nodes, partitions, sharding
 from muster.model.priorities import Priority
+from muster.model.programs import mirrored
 from muster.model.quantities import Quantity
 from muster.model.queues import Team
 from muster.model.queuetree import ANY_POOL, Queue

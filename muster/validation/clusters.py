@@ -28,12 +28,12 @@ from muster.model.clusters.gke import (
     is_day,
 )
 from muster.model.machines import ARM64
-from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.nearest import meant
 from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.regions import REGIONS, Provider, first_zone, may_be_newer, region_of
 from muster.model.stack import GangMode, Stack
+from muster.model.versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.violations import Violation, at, suggestion
 from muster.model.waiting import NOT_PROMISED
 

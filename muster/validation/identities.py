@@ -6,8 +6,8 @@ from typing import Final
 
 from muster.model import names
 from muster.model.clusters import Cluster, GkeCluster
-from muster.model.exporters import EXPORTERS
 from muster.model.identities import POD_ACCOUNT, bound_accounts, is_made
+from muster.model.programs import EXPORTERS
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces

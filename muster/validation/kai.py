@@ -24,7 +24,7 @@ from muster.model.kai import (
     within,
 )
 from muster.model.kai.tree import RESOURCES, Node, Partition, nodes, partitions, sharding, value
-from muster.model.nodes import Sharing
+from muster.model.pools import Sharing
 from muster.model.priorities import HIGHEST
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from muster.model.charts import OCI, ChartOrigin, has_digest, is_digest
 from muster.model.gangpolicy import idle_violations
 from muster.model.gpu_operator import gpu_stack, required_installation
 from muster.model.kueue.queue import StopPolicy
-from muster.model.nodes import Sharing
 from muster.model.observability import Scraping
-from muster.model.programs import PLACEMENTS, Program
+from muster.model.pools import Sharing
+from muster.model.programs import OCI, PLACEMENTS, ChartOrigin, Program, has_digest, is_digest
 from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, GangMode, Stack
 from muster.model.violations import Violation, at, suggestion

@@ -10,14 +10,13 @@ from muster.cli.commands.local import building, kubectl
 from muster.cli.options import FILE, autoscaler_option, name_option, programs_option, scheduler_option
 from muster.cli.output import is_quiet, note, progress
 from muster.errors import ExitCode, MusterError
-from muster.local import kai, karpenter, preflight
+from muster.local import LocalClusterError, kai, karpenter, preflight
 from muster.local.builder import bundle, everything
 from muster.local.builder.cache import cache_root
 from muster.local.builder.progress import clock_text
 from muster.local.builder.releases import pin
 from muster.local.cluster import boot, control
 from muster.local.cluster.local_cluster import LocalCluster, existing
-from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
 from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import offering

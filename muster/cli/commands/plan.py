@@ -19,10 +19,9 @@ from muster.paths import stack_name
 from muster.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from muster.preview.proposal.evaluate import Budget
-    from muster.preview.proposal.goals import Goal, Sample
-    from muster.preview.proposal.knobs import Values
+    from muster.preview.proposal.evaluate import Budget, Goal, Sample
     from muster.preview.proposal.proposal import Proposal
+    from muster.preview.proposal.search import Values
     from muster.replay.recording import Recording
 
 _PREFIXES: Final = {"quota": "", "borrow": "borrow ", "lend": "lend "}
@@ -144,8 +143,7 @@ def _propose(
     is_written: bool,
 ) -> Proposal:
     from muster.config import load
-    from muster.preview.proposal.evaluate import Subject
-    from muster.preview.proposal.goals import parse_goal
+    from muster.preview.proposal.evaluate import Subject, parse_goal
     from muster.preview.proposal.proposal import propose
     from muster.replay.player import ensure_player
 

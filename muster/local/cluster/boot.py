@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local import karpenter
+from muster.local import LocalClusterError, karpenter
 from muster.local.builder.cache import cache_root
 from muster.local.builder.store import Artifacts
 from muster.local.cluster import certificates, control, kai, network, network_policies, node, units
@@ -34,7 +34,6 @@ from muster.local.cluster.network import Kubectl
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
-from muster.local.errors import LocalClusterError
 from muster.local.kai import PROGRAMS as KAI_PROGRAMS
 from muster.local.karpenter import Autoscaler
 from muster.local.simulated_cloud import karpenter as cloud_of_karpenter

@@ -20,8 +20,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from muster.errors import ExitCode, MusterError
+from muster.local import LocalClusterError
 from muster.local.demo.scenarios import STORIES
-from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
 from muster.local.preflight import require_linux
 from muster.local.pulumi_locks import PulumiLock, locks_of

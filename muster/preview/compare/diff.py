@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from muster.config.today import today
+from muster.config.stack import today
 from muster.live.snapshot import Snapshot, State
 from muster.model.clusters import ReleaseChannel
 from muster.model.kueue.tree import Tree, in_pool_unit, nominal_quota, to_tree

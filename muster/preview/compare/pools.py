@@ -11,7 +11,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from muster.artifacts.upstream import versions_of
+from muster.artifacts.resolved import versions_of
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.stack import Stack

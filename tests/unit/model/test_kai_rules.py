@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.config.document import parse_text
-from muster.config.errors import ConfigError
+from muster.config.document import ConfigError, parse_text
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model import definitions
