@@ -14,7 +14,7 @@ from muster.adopt.kueue import completed
 from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Scheduler, Stack
-from muster.provider.comparison import same_meaning
+from muster.provider.manifests import same_meaning
 from muster.render import queues
 from muster.render.manifest import Manifest
 

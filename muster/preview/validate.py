@@ -25,7 +25,7 @@ from muster.config.stack import examine
 from muster.model.quantities import many
 from muster.model.violations import Violation
 from muster.printable import sanitize_line
-from muster.validation.placeholders import placeholder_rules
+from muster.validation.clusters import placeholder_rules
 from muster.validation.tenancy import unowned_rules
 
 

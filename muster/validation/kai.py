@@ -32,8 +32,7 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed, whole
 from muster.model.stack import ArtifactSource, GangMode, PodsReady, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.identities import bad_name, is_dns_label
-from muster.validation.paths import department_path, explicit_keys, team_path
+from muster.validation.identities import bad_name, department_path, explicit_keys, is_dns_label, team_path
 from muster.validation.programs import without_effect
 
 _SYSTEM_CLASS: Final = "system-"

@@ -16,7 +16,7 @@ from muster.model.programs import OCI, PLACEMENTS, ChartOrigin, Program, has_dig
 from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.paths import team_path
+from muster.validation.identities import team_path
 
 # What `muster:observability` needs of the rest of the stack.
 

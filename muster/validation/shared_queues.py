@@ -11,7 +11,7 @@ from muster.model.pools import MIG_PROFILES, MOST_SHARES, NOT_ISOLATED, Image, P
 from muster.model.queues import Allowance, Department, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.paths import explicit_keys, team_path
+from muster.validation.identities import explicit_keys, team_path
 
 # GPU sharing: what a GPU can be divided into, and where the node can be configured for it.
 

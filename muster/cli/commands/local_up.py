@@ -18,7 +18,6 @@ from muster.local.builder.releases import pin
 from muster.local.cluster import boot, control
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.karpenter import Autoscaler
-from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import offering
 from muster.model.quantities import many
 from muster.model.stack import Scheduler
@@ -105,7 +104,7 @@ def _check_pools(file: Path, *, by_karpenter: bool) -> None:
     try:
         offered = offering.read(file)
         if by_karpenter:
-            cloud_of_karpenter.instance_types(offered)
+            karpenter.instance_types(offered)
     except offering.OfferingError as error:
         fix = "correct the file of --pools."
         raise MusterError(f"{error}.", fix=fix, exit_code=ExitCode.UNUSABLE) from None

@@ -3,7 +3,7 @@
 Pure: depends only on API objects and the current time, so that after a crash the same objects lead to the
 same decision. Each batch of gated pods either passes whole or holds no capacity.
 
-    every pod of the batch exists                    (batches.py)
+    every pod of the batch exists                    (groups.py)
       -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
       -> every pod is annotated and ungated, the leader last

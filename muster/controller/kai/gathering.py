@@ -15,8 +15,7 @@ from typing import Any
 from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
-from muster.controller.gangs.turn_index import TurnIndex
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import TurnIndex, TurnPosition
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.indexes import BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (

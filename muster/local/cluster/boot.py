@@ -36,7 +36,6 @@ from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.kai import PROGRAMS as KAI_PROGRAMS
 from muster.local.karpenter import Autoscaler
-from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
 from muster.local.simulated_cloud import offering
@@ -130,7 +129,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
         kubectl.define(*(artifacts.assets[asset] for asset in karpenter.CRDS))
     kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
     if cloud.has_karpenter:
-        sold = cloud_of_karpenter.instance_types(offering.read(cloud.pools))
+        sold = karpenter.instance_types(offering.read(cloud.pools))
         write_whole(_instance_types(cluster), karpenter.catalogue(sold).encode())
     kubectl.apply(network.coredns_objects(artifacts.images["coredns"].reference))
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
