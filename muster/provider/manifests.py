@@ -1,5 +1,5 @@
-"""The objects of a Bundle, and how the values of two objects compare: as quantities, by what we applied, and by
-what they mean. Pure.
+"""The objects of a Bundle, and how the values of two objects compare: as quantities, by what we applied, and
+by what they mean. Pure.
 """
 
 import json
