@@ -19,10 +19,9 @@ from bench.replay import by_demand, describe, read_trace
 from muster.cli.output import format_report
 from muster.config.document import NAMESPACE, parse_text
 from muster.config.stack import examine
-from muster.preview.proposal.evaluate import Budget, Subject
-from muster.preview.proposal.goals import Sample, parse_goal
-from muster.preview.proposal.knobs import Values
+from muster.preview.proposal.evaluate import Budget, Sample, Subject, parse_goal
 from muster.preview.proposal.proposal import format_proposal, propose
+from muster.preview.proposal.search import Values
 from muster.replay.assumptions import AS_RECORDED
 from muster.replay.player import ensure_player
 

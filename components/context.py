@@ -12,7 +12,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import get_engine
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.resolved import Artifacts
 from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud
@@ -197,7 +197,7 @@ class PlatformContext:
         """
         return cls(
             stack=stack,
-            artifacts=artifacts or upstream.resolve_artifacts(stack, name=pulumi.get_stack()),
+            artifacts=artifacts or resolved.resolve_artifacts(stack, name=pulumi.get_stack()),
             sizing=sizing or sizing_of(stack),
             provider=cluster.kubernetes,
             bundles=cluster.bundles,

@@ -23,7 +23,7 @@ def run() -> None:
     _go_quickly()
     # Imported once Ctrl-C is handled: it takes seconds.
     from muster import config
-    from muster.artifacts import resolved, upstream
+    from muster.artifacts import resolved
     from muster.components.gang_admission import is_step
     from muster.components.program import make
     from muster.kubernetes.kubeconfig import KubeconfigError
@@ -33,7 +33,7 @@ def run() -> None:
     values = {key: value for key, value in CONFIG.get().items() if key.startswith(_PREFIX)}
     try:
         stack = config.parse(values, source=source)
-        found = None if is_step() else upstream.resolve_artifacts(stack, name=name)
+        found = None if is_step() else resolved.resolve_artifacts(stack, name=name)
         for output, value in make(stack, artifacts=found, source=source).items():
             pulumi.export(output, value)
     except (config.ConfigError, resolved.ArtifactError, KubeconfigError) as error:

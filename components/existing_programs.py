@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pulumi
 
-from muster.artifacts.upstream import versions_of
+from muster.artifacts.resolved import versions_of
 from muster.components.bundle import BundleProvider, find
 from muster.model.gpu_operator import required_installation
-from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.programs import PLACEMENTS, Placement, Program, Version, running_version
 from muster.model.stack import ArtifactSource, Stack
 from muster.model.transitions import Verdict, judge
+from muster.model.versions import MINIMUM_VERSIONS
 from muster.render.manifest import Manifest
 
 # Its stored objects do not survive an upgrade from an unknown version.
@@ -65,8 +65,7 @@ def deployments_of(program: Program, *, provider: BundleProvider) -> pulumi.Outp
 def programs_of(stack: Stack) -> tuple[Program, ...]:
     """The programs that the stack needs and that are Deployments, installed by it or not."""
     of_gpus = () if required_installation(stack) is None else (Program.GPU_OPERATOR,)
-    # A local cluster runs KAI as processes.
-    are_processes = stack.scheduler.is_kai and stack.artifacts is ArtifactSource.LOCAL
+    are_processes = bool(stack.scheduler.traits.local_program) and stack.artifacts is ArtifactSource.LOCAL
     scheduler = () if are_processes else (stack.scheduler.program,)
     return (*scheduler, Program.KUBERAY, *of_gpus)
 

@@ -14,9 +14,9 @@ Nothing is given that nothing uses: tests/integration/test_rights.py compares th
 have asked for, and names the few that a run need not meet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from muster.model import names
 from muster.model.stack import Scheduler
@@ -60,7 +60,7 @@ def manager_cluster_rules(
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *([domains] if makes_domains else []),
         *(_rule(group, list(resources), ["get"]) for group, resources in stops_idle.items()),
-        *(_kai_rules(gated) if scheduler.is_kai else _kueue_rules()),
+        *_RULES[scheduler](gated),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
         # No finalizers: no owner that we name blocks its own deletion (muster/controller/gangs/owner.py).
@@ -77,7 +77,7 @@ def manager_cluster_rules(
     ]
 
 
-def _kueue_rules() -> list[Rule]:
+def _kueue_rules(_: Iterable[WorkKind]) -> list[Rule]:
     return [
         _rule("kueue.x-k8s.io", ["workloads"], ["get", *_FOLLOW, "patch"]),
         _rule("kueue.x-k8s.io", ["admissionchecks", "resourceflavors", "clusterqueues"], _FOLLOW),
@@ -117,6 +117,12 @@ def _kai_rules(gated: Iterable[WorkKind]) -> list[Rule]:
         _rule("scheduling.k8s.io", ["priorityclasses"], _FOLLOW),
         _rule("", ["pods"], ["get", "patch", "delete"]),
     ]
+
+
+_RULES: Final[Mapping[Scheduler, Callable[[Iterable[WorkKind]], list[Rule]]]] = {
+    Scheduler.KUEUE: _kueue_rules,
+    Scheduler.KAI: _kai_rules,
+}
 
 
 def manager_rules() -> list[Rule]:

@@ -18,9 +18,9 @@ from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext
 from muster.errors import MusterError
 from muster.model import gpu_operator, queuetree
-from muster.model.charts import Chart
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import NAMESPACE, GpuStack, Installation
+from muster.model.programs import Chart
 from muster.model.regions import NodeCloud
 from muster.render.manifest import Manifest, manifest
 

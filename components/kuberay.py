@@ -43,8 +43,6 @@ METRICS_PORT: Final = 8080
 # first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
 ONE_HEAD: Final[Mapping[str, str]] = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
 
-KAI: Final = "kai-scheduler"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
@@ -57,10 +55,10 @@ class Operator:
 
     @property
     def batch_scheduler(self) -> str:
-        """KubeRay's setting, supported from 1.5 on, the minimum version of every stack. Empty for Kueue,
-        which suspends jobs and not pods; any value would assign the pods to a scheduler that does not exist.
+        """KubeRay's setting, supported from 1.5 on, the minimum version of every stack. Empty where
+        Kubernetes' own scheduler places pods; any value would assign them to one that does not exist.
         """
-        return KAI if self.scheduler.is_kai else ""
+        return self.scheduler.traits.pod_scheduler
 
     def arguments(self) -> list[str]:
         """The program's flags, for its plain manifests."""

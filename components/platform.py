@@ -29,11 +29,11 @@ from muster.components.karpenter import Karpenter, KarpenterArgs
 from muster.components.kuberay import KubeRay, KubeRayArgs
 from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs, Tenancy, TenancyArgs
 from muster.components.recorder import Recorder, RecorderArgs
-from muster.components.schedulers.kai import Kai, KaiArgs
-from muster.components.schedulers.kueue import Kueue, KueueArgs
+from muster.components.schedulers import ROOMS
+from muster.components.schedulers.kai import Kai
+from muster.components.schedulers.kueue import Kueue
 from muster.model.clusters import EksCluster
 from muster.model.gpu_operator import installation
-from muster.model.programs import Program
 from muster.model.stack import GangMode, Stack, retains_crds
 from muster.render import network_probe, observability, queuetree
 
@@ -258,12 +258,8 @@ class Platform(Component):
         return self.crds if self.scheduler is None else self.scheduler.serving
 
     def _scheduler(self, context: PlatformContext) -> Kueue | Kai | None:
-        opts = self.child_options(after=[self.crds])
-        if context.stack.scheduler.is_kai:
-            return Kai(self.child_name("kai"), KaiArgs(context=context), opts=opts)
-        if not context.stack.installs(Program.KUEUE):
-            return None
-        return Kueue(self.child_name("kueue"), KueueArgs(context=context), opts=opts)
+        scheduler, opts = context.stack.scheduler, self.child_options(after=[self.crds])
+        return ROOMS[scheduler].install(self.child_name(scheduler.value), context, opts)
 
     def _gpu_operator(self, context: PlatformContext) -> GpuOperator | None:
         if installation(context.stack) is None:

@@ -15,8 +15,9 @@ import pulumi
 
 from muster.components.bundle import Bundle, BundleProvider, immutable, text
 from muster.components.component import Component
+from muster.components.schedulers import ROOMS
 from muster.model.stack import Stack
-from muster.render import kueue, queues, tenancy
+from muster.render import queues, tenancy
 from muster.render.manifest import Manifest
 
 # Priorities: the priority classes that work names, in the kind of the stack's scheduler.
@@ -46,7 +47,7 @@ class Priorities(Component):
         child = self.child_options(provider=args.provider)
         self.classes: list[pulumi.Resource] = (
             _replaceable(name, classes, child)
-            if args.stack.scheduler.is_kai
+            if any(each["kind"] == "PriorityClass" for each in classes.values())
             else [Bundle(f"{name}-classes", manifests=_texts(classes), opts=child)]
         )
         self.register_outputs({})
@@ -151,11 +152,10 @@ class Queues(Component):
         self._provider, stack = args.provider, args.stack
         tree = queues.by_department(stack)
         own = {department: teams[""] for department, teams in tree.items() if teams[""]}
-        if stack.scheduler.is_kai:
-            self.departments = self._bundle(f"{name}-departments", own)
-        else:
-            self.flavors = self._bundle(f"{name}-flavors", _flavors(stack))
-            self.departments = self._bundle(f"{name}-cohorts", own, after=[self.flavors])
+        room = ROOMS[stack.scheduler]
+        shared = room.shared_objects(stack)
+        before = None if shared is None else [self._bundle(f"{name}-flavors", shared)]
+        self.departments = self._bundle(f"{name}-{room.departments()}", own, after=before)
         guests = {team.name: team.queue for _, team in stack.teams() if team.queue is not None}
         self.teams: dict[str, Bundle] = {}
         for department, teams in tree.items():
@@ -192,13 +192,3 @@ class Queues(Component):
             dry_runs={key: text(each) for key, each in dry_runs.items()},
             opts=opts,
         )
-
-
-def _flavors(stack: Stack) -> dict[str, list[Manifest]]:
-    """What Kueue's queues refer to."""
-    found = {
-        "flavors": kueue.flavors(stack),
-        "topologies": kueue.topologies(stack),
-        "admission-checks": kueue.admission_check(stack),
-    }
-    return {key: objects for key, objects in found.items() if objects}

@@ -1,8 +1,8 @@
 """Versions: nothing older than the minimum that a known vulnerability or a missing feature sets, and no new
 cluster of a Kubernetes version that its cloud no longer supports.
 
-The minimum versions are `muster.model.minimum_versions`. The pack's config can raise one; a lower value there
-has no effect. How long versions are supported is `muster.model.support_calendar`.
+The minimum versions are `muster.model.versions`. The pack's config can raise one; a lower value there
+has no effect. How long versions are supported is `muster.model.versions`.
 """
 
 import re
@@ -15,11 +15,10 @@ from typing import Any, Final
 import yaml
 from pulumi_policy import EnforcementLevel, Severity
 
-from muster.config.today import today
-from muster.model.minimum_versions import MINIMUM_VERSIONS
+from muster.config.stack import today
 from muster.model.programs import Version
 from muster.model.regions import Provider
-from muster.model.support_calendar import Outlook, Phase, outlook
+from muster.model.versions import MINIMUM_VERSIONS, Outlook, Phase, outlook
 from muster.model.work import RAY
 from muster.policies.registered import RELEASES, Resource, Unknown
 from muster.policies.rule import Case, Finding, Rule, Threshold

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.config.today import today
+from muster.config.stack import today
 from muster.distribution import version as version_of_checkout
 from muster.errors import MusterError
 from release import git, packages

@@ -18,11 +18,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from muster.config.today import today
-from muster.model.minimum_versions import MINIMUM_VERSIONS, READINGS
+from muster.config.stack import today
 from muster.model.prices import BUILT_IN
-from muster.model.support_calendar import CALENDAR
 from muster.model.transitions import TRANSITIONS
+from muster.model.versions import CALENDAR, MINIMUM_VERSIONS, READINGS
 from muster.paths import IMPORT_ROOT
 
 OLD_AFTER: Final = timedelta(days=90)
@@ -104,7 +103,7 @@ TABLES: Final = (
     Table(
         subject="versions that were read",
         rows=READINGS,
-        again="read the notes of newer patches, and add them in muster/model/minimum_versions.py",
+        again="read the notes of newer patches, and add them in muster/model/versions.py",
     ),
     Table(
         subject="steps between versions",

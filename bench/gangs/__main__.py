@@ -33,7 +33,7 @@ from bench.gangs.plan import Allowance, Planned, Turn
 from bench.gangs.results import Results
 from bench.gangs.stage import NEEDED, StageError
 from bench.gangs.variants import Contender
-from muster.local.errors import LocalClusterError
+from muster.local import LocalClusterError
 from tests import envtest
 from tests.envtest import Programs
 

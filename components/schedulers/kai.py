@@ -14,8 +14,21 @@ from muster.components.context import KubernetesObject, PlatformContext
 from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.programs import Program
+from muster.model.stack import Stack
 from muster.render import kai
 from muster.render.manifest import manifest
+
+
+def install(name: str, context: PlatformContext, opts: pulumi.ResourceOptions) -> "Kai":
+    return Kai(name, KaiArgs(context=context), opts=opts)
+
+
+def shared_objects(_: Stack) -> None:
+    return None
+
+
+def departments() -> str:
+    return "departments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,25 @@ _RBAC = "rbac.authorization.k8s.io"
 _GATHERED = ("kueue-batch-admin-role", "kueue-batch-user-role")
 
 
+def install(name: str, context: PlatformContext, opts: pulumi.ResourceOptions) -> "Kueue | None":
+    if not context.stack.installs(Program.KUEUE):
+        return None
+    return Kueue(name, KueueArgs(context=context), opts=opts)
+
+
+def shared_objects(stack: Stack) -> dict[str, list[Manifest]]:
+    found = {
+        "flavors": kueue.flavors(stack),
+        "topologies": kueue.topologies(stack),
+        "admission-checks": kueue.admission_check(stack),
+    }
+    return {key: objects for key, objects in found.items() if objects}
+
+
+def departments() -> str:
+    return "cohorts"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueArgs:
     """`context`: the cluster, and the chart to install. Its stack decides Kueue's configuration: which kinds

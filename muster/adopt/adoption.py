@@ -25,7 +25,7 @@ from muster.live.snapshot.kueue import read_tree
 from muster.model.kueue.tree import Node, to_tree
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.quantities import many
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
 from muster.preview.compare.quota import QuotaChange, quota_changes
 from muster.printable import sanitize_line
@@ -63,7 +63,10 @@ def to_programs(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     return {"kuberay": {"install": False}} if kuberay else {}
 
 
-_QUEUES: Final = ("Cohort", "ClusterQueue", "LocalQueue")
+_QUEUES: Final = {
+    Scheduler.KUEUE: ("Cohort", "ClusterQueue", "LocalQueue"),
+    Scheduler.KAI: ("Queue",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,7 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
     findings = Findings()
     _refuse_ours(live, findings)
     programs = to_programs(live, findings)
-    if live.scheduler.is_kai:
-        tree, own = None, to_values(live, findings, with_pools=not unfit)
-        if unfit:
-            effect = "no pools: the report of a change shows no quotas"
-            findings.reworded("Nodes", "", f"cannot be pools of this stack: {unfit}", effect)
-    else:
-        tree, own = to_kueue(live, to_pools(live, findings), findings)
+    tree, own = _VALUES[live.scheduler](live, findings, unfit)
     priorities, departments = own.pop("priorities"), own.pop("departments")
     values = {
         "cluster": {"provider": "existing", **cluster},
@@ -112,16 +109,31 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
     )
 
 
+def _of_kueue(live: LiveCluster, findings: Findings, _: str) -> tuple[QueueTree | None, dict[str, Any]]:
+    return to_kueue(live, to_pools(live, findings), findings)
+
+
+def _of_kai(live: LiveCluster, findings: Findings, unfit: str) -> tuple[QueueTree | None, dict[str, Any]]:
+    values = to_values(live, findings, with_pools=not unfit)
+    if unfit:
+        effect = "no pools: the report of a change shows no quotas"
+        findings.reworded("Nodes", "", f"cannot be pools of this stack: {unfit}", effect)
+    return None, values
+
+
+_VALUES: Final = {Scheduler.KUEUE: _of_kueue, Scheduler.KAI: _of_kai}
+
+
 def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
     """Some queues are Muster's where a first `pulumi up` stopped at a conflict."""
-    is_kai = live.scheduler.is_kai
-    if not is_kai and not live.of("ClusterQueue"):
+    if not (live.of("ClusterQueue") or live.kai("Queue")):
         where = "the cluster has" if live.is_whole else "the files have"
         raise MusterError(
             f"{where} objects of Kueue and no ClusterQueue, so there is nothing to take over.",
             fix="write a stack with `muster new`.",
         )
-    queues = live.kai.get("Queue", ()) if is_kai else [each for kind in _QUEUES for each in live.of(kind)]
+    scheduler = live.scheduler
+    queues = [each for kind in _QUEUES[scheduler] for each in live.of(kind, scheduler)]
     ours = [each for each in queues if texts(each, "metadata", "labels").get(MANAGED_BY_LABEL) == "muster"]
     if ours and len(ours) == len(queues):
         raise MusterError(
@@ -142,7 +154,7 @@ _HEAD: Final = """\
 # and the first `pulumi up` takes it over in place. How to go on: the page
 # "Take over a cluster that runs Kueue or KAI already" of the documentation.
 """
-_COMMENTS: Final = {
+_COMMENTS_OF_KUEUE: Final = {
     "muster:cluster": "The cluster as your kubeconfig names it.",
     "muster:pools": "Flavors whose nodes are all alike, with the nodes as they were counted.",
     "muster:kueue": "The Kueue of this cluster stays as it is. Flavors and checks are exactly the cluster's.",
@@ -152,8 +164,8 @@ _COMMENTS: Final = {
     "muster:priorities": "The WorkloadPriorityClasses.",
     "muster:departments": "Cohorts are departments, ClusterQueues are teams, with exactly their groups.",
 }
-_KAI_COMMENTS: Final = {
-    **_COMMENTS,
+_COMMENTS_OF_KAI: Final = {
+    **_COMMENTS_OF_KUEUE,
     "muster:pools": "Nodes that are all alike, as they were counted.",
     "muster:scheduler": "KAI places the work of this cluster.",
     "muster:kai": "The KAI of this cluster stays as it is. Shard and topologies are exactly the cluster's.",
@@ -162,19 +174,19 @@ _KAI_COMMENTS: Final = {
     "muster:departments": "Queues with others below them are departments, the rest are teams, with exactly "
     "their figures.",
 }
-_WITHOUT_KAI_POOLS: Final = "No pools, so the report of a change shows no quotas."
-_WITHOUT_POOLS: Final = (
-    "No flavor selects nodes that are all alike, so the report of a change shows no quotas."
-)
+_COMMENTS: Final = {Scheduler.KUEUE: _COMMENTS_OF_KUEUE, Scheduler.KAI: _COMMENTS_OF_KAI}
+_WITHOUT_POOLS: Final = {
+    Scheduler.KUEUE: "No flavor selects nodes that are all alike, so the report of a change shows no quotas.",
+    Scheduler.KAI: "No pools, so the report of a change shows no quotas.",
+}
 _WIDTH: Final = 110
 
 
 def format_stack_file(file: StackFile) -> str:
     """YAML that says what `file` has, in its order."""
     parts = [_HEAD, "config:\n"]
-    is_kai = "muster:scheduler" in file.values
-    comments = _KAI_COMMENTS if is_kai else _COMMENTS
-    without = _WITHOUT_KAI_POOLS if is_kai else _WITHOUT_POOLS
+    scheduler = Scheduler(file.values.get("muster:scheduler", Scheduler.KUEUE))
+    comments, without = _COMMENTS[scheduler], _WITHOUT_POOLS[scheduler]
     for key, value in file.values.items():
         comment = comments[key] if value or key != "muster:pools" else without
         parts += [f"  # {comment}\n", _indented(_dumped({key: value}))]

@@ -62,25 +62,26 @@ _PROGRAMS: Final = (Program.KUEUE, Program.KAI, Program.KUBERAY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
-    """`objects`: Kueue's, by kind, each list by namespace and name. `kai`: KAI's in the same form; where
-    Kueue has queues as well, the Queues alone. `programs`: the Deployments that run them. `is_whole` is False
+    """`objects`: each scheduler's by kind, each list by namespace and name; of KAI, where Kueue has queues as
+    well, the Queues alone. `programs`: the Deployments that run them. `is_whole` is False
     for objects of files: programs and nodes may be in the cluster all the same.
     """
 
-    objects: Mapping[str, tuple[Manifest, ...]]
+    objects: Mapping[Scheduler, Mapping[str, tuple[Manifest, ...]]]
     nodes: tuple[Manifest, ...] = ()
     programs: Mapping[Program, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    kai: Mapping[str, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
     is_whole: bool = True
 
     @property
     def scheduler(self) -> Scheduler:
         """Whose queues are taken over: Kueue's, where it has any."""
-        is_kai = self.kai.get("Queue") and not self.of("ClusterQueue")
-        return Scheduler.KAI if is_kai else Scheduler.KUEUE
+        return Scheduler.KAI if self.kai("Queue") and not self.of("ClusterQueue") else Scheduler.KUEUE
 
-    def of(self, kind: str) -> tuple[Manifest, ...]:
-        return self.objects.get(kind, ())
+    def of(self, kind: str, scheduler: Scheduler = Scheduler.KUEUE) -> tuple[Manifest, ...]:
+        return self.objects.get(scheduler, {}).get(kind, ())
+
+    def kai(self, kind: str) -> tuple[Manifest, ...]:
+        return self.of(kind, Scheduler.KAI)
 
 
 def fetch_cluster(api: Client) -> LiveCluster:
@@ -96,10 +97,9 @@ def fetch_cluster(api: Client) -> LiveCluster:
         )
     others = {kind: _listed(api, kind, _kueue(kind)) or () for kind in _KINDS if kind != "ClusterQueue"}
     return LiveCluster(
-        objects=MappingProxyType({"ClusterQueue": queues or (), **others}),
+        objects={Scheduler.KUEUE: {"ClusterQueue": queues or (), **others}, Scheduler.KAI: kai},
         nodes=tuple(api.list_all("/api/v1/nodes", _whole)),
         programs=MappingProxyType({program: _deployments(api, program) for program in _PROGRAMS}),
-        kai=kai,
     )
 
 

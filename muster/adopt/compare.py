@@ -13,8 +13,8 @@ from muster.adopt.cluster import KAI_KINDS, LiveCluster, address, title
 from muster.adopt.kueue import completed
 from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
-from muster.model.stack import Stack
-from muster.provider.comparison import same_meaning
+from muster.model.stack import Scheduler, Stack
+from muster.provider.manifests import same_meaning
 from muster.render import queues
 from muster.render.manifest import Manifest
 
@@ -24,6 +24,10 @@ _FRAME: Final = ("apiVersion", "kind", "metadata", "status")
 _UNORDERED: Final = {"admissionChecks": "name", "nodeSelector": "key"}
 # A text for people: Muster writes one where there is none.
 _FOR_PEOPLE: Final = ("description", "spec.displayName")
+_VERSIONS: Final = {
+    Scheduler.KUEUE: {KUEUE_API_VERSION},
+    Scheduler.KAI: {kind.api_version for kind in KAI_KINDS.values()},
+}
 
 
 class Fate(StrEnum):
@@ -58,10 +62,8 @@ class ObjectChange:
 
 def compare_objects(stack: Stack, live: LiveCluster) -> tuple[ObjectChange, ...]:
     """Every object of the scheduler's, rendered or live."""
-    is_kai = stack.scheduler.is_kai
-    objects = live.kai if is_kai else live.objects
+    objects, versions = live.objects.get(stack.scheduler, {}), _VERSIONS[stack.scheduler]
     there = {(kind, *address(each)): each for kind, listed in objects.items() for each in listed}
-    versions = {kind.api_version for kind in KAI_KINDS.values()} if is_kai else {KUEUE_API_VERSION}
     found = []
     for body in queues.objects(stack):
         if body["apiVersion"] not in versions:

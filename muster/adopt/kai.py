@@ -100,7 +100,7 @@ def to_settings(live: LiveCluster, findings: Findings) -> dict[str, Any]:
             text(each, "metadata", "name"): {
                 "levels": [dict(level) for level in items(mapping(each, "spec"), "levels")]
             }
-            for each in live.kai.get("Topology", ())
+            for each in live.kai("Topology")
         },
     }
     return {"install": False, "sharding": "one", **{key: value for key, value in values.items() if value}}
@@ -110,7 +110,7 @@ def _shard(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """The settings of the default shard, which have the same names in a stack."""
     found: dict[str, Any] = {}
     is_there = False
-    for each in live.kai.get("SchedulingShard", ()):
+    for each in live.kai("SchedulingShard"):
         if text(each, "metadata", "name") == DEFAULT_SHARD:
             spec, is_there = mapping(each, "spec"), True
             found = ShardSettings.adopt(spec)
@@ -148,7 +148,7 @@ class _Builder:
 
     def __init__(self, live: LiveCluster, findings: Findings) -> None:
         self._findings = findings
-        self._queues = {text(each, "metadata", "name"): each for each in live.kai.get("Queue", ())}
+        self._queues = {text(each, "metadata", "name"): each for each in live.kai("Queue")}
         self._parents = self._parents_of_all()
         self._below: dict[str, list[str]] = {}
         for name in sorted(self._queues):
@@ -215,6 +215,6 @@ def to_values(live: LiveCluster, findings: Findings, *, with_pools: bool) -> dic
         "pools": to_pools(live, findings) if with_pools else {},
         "scheduler": "kai",
         "kai": to_settings(live, findings),
-        "priorities": to_priorities(live.kai.get("PriorityClass", ())),
+        "priorities": to_priorities(live.kai("PriorityClass")),
         "departments": to_departments(live, findings),
     }

@@ -494,8 +494,8 @@ def to_kueue(
         for each in live.of(kind):
             reason = "a stack is one cluster: Muster sends no work to others."
             findings.reworded(title(each), "", reason, _LEFT_ALONE)
-    if live.kai.get("Queue"):
-        reason = f"the cluster has {len(live.kai['Queue'])} of KAI as well, and a stack has one scheduler."
+    if queues := live.kai("Queue"):
+        reason = f"the cluster has {len(queues)} of KAI as well, and a stack has one scheduler."
         findings.reworded("KAI", "Queues", reason, "left alone; they stay as they are")
     return tree, {
         "pools": pools,

@@ -18,6 +18,7 @@ from muster.model import names
 from muster.model.kai import OWN_CLASSES
 from muster.model.kai.tree import RESOURCES
 from muster.model.quantities import many
+from muster.model.stack import Scheduler
 from muster.model.violations import suggestion
 from muster.render.manifest import Manifest
 
@@ -98,58 +99,62 @@ def read_objects(texts: tuple[Text, ...] | None) -> ManifestObjects:
     """
     if texts is None:
         return ManifestObjects()
-    found: dict[bool, dict[str, dict[tuple[str, str], tuple[str, Manifest]]]] = {False: {}, True: {}}
+    found: dict[Scheduler, dict[str, dict[tuple[str, str], tuple[str, Manifest]]]] = {
+        scheduler: {} for scheduler in Scheduler
+    }
     dropped: dict[str, Dropped] = {}
     others = 0
     nodes: list[Manifest] = []
     for where, written in _objects(texts):
-        is_kai = _is_kai(written)
-        if is_kai is None:
+        scheduler = _scheduler_of(written)
+        if scheduler is None:
             others += 1
             if (text(written, "apiVersion"), text(written, "kind")) == ("v1", "Node"):
                 nodes.append(written)
             continue
-        body = _current(where, written, is_kai=is_kai)
+        body = _current(where, written, scheduler)
         body = _without_unknown(body, dropped)
-        listed = found[is_kai].setdefault(body["kind"], {})
+        listed = found[scheduler].setdefault(body["kind"], {})
         first = listed.setdefault(address(body), (where, body))
         if first[1] is not body:
             raise MusterError(
                 f"{where}: {title(body)} is in {first[0]} as well.", fix="remove one of the two."
             )
     # Classes of these names are KAI's beside its queues alone.
-    if found[True].keys() == {"PriorityClass"}:
-        others += len(found[True].pop("PriorityClass"))
+    if found[Scheduler.KAI].keys() == {"PriorityClass"}:
+        others += len(found[Scheduler.KAI].pop("PriorityClass"))
     if not any(found.values()):
         raise MusterError(
             f"{texts[0].place if len(texts) == 1 else 'the files'}: no object of Kueue or KAI is among "
             f"{many(others, 'object')}.",
             fix="name what `helm template` or `kustomize build` wrote, or `none` for a side without any.",
         )
-    kueue, kai = (
-        {kind: tuple(body for _, (_, body) in sorted(listed.items())) for kind, listed in side.items()}
-        for side in (found[False], found[True])
-    )
-    live = LiveCluster(objects=kueue, kai=kai, nodes=tuple(nodes), is_whole=False)
+    objects = {
+        scheduler: {
+            kind: tuple(body for _, (_, body) in sorted(listed.items())) for kind, listed in kinds.items()
+        }
+        for scheduler, kinds in found.items()
+    }
+    live = LiveCluster(objects=objects, nodes=tuple(nodes), is_whole=False)
     return ManifestObjects(live, dropped, others)
 
 
-def _is_kai(body: Manifest) -> bool | None:
+def _scheduler_of(body: Manifest) -> Scheduler | None:
     """Whose queue object it is; None of any other object."""
     group, kind = text(body, "apiVersion").partition("/")[0], text(body, "kind")
     if kind in _WORK:
         return None
     if group == _KUEUE:
-        return False
+        return Scheduler.KUEUE
     is_own_class = kind == "PriorityClass" and text(body, "metadata", "name") in OWN_CLASSES
-    return True if group in _KAI or is_own_class else None
+    return Scheduler.KAI if group in _KAI or is_own_class else None
 
 
-def _current(where: str, body: Manifest, *, is_kai: bool) -> Manifest:
+def _current(where: str, body: Manifest, scheduler: Scheduler) -> Manifest:
     """The object in the version that is compared."""
     kind, version = text(body, "kind"), text(body, "apiVersion")
     current = names.KUEUE_API_VERSION
-    if is_kai:
+    if scheduler is Scheduler.KAI:
         current = KAI_KINDS[kind].api_version if kind in KAI_KINDS else version
     elif version == _OLD:
         body, version = _converted(body), current

@@ -43,14 +43,14 @@ _IN_CIRCLE: Final = "is its own ancestor, through {!r}: {} in such queues."
 
 def findings(live: LiveCluster) -> Iterator[Violation]:
     """Warnings about the objects of one side. ValueError where an amount is no quantity."""
-    if live.objects:
+    if live.objects.get(Scheduler.KUEUE):
         yield from _unnamed(live)
         yield from _doors(live)
         parents = cohort_parents({_name(each): each for each in live.of("Cohort")}, live.of("ClusterQueue"))
         for name in circles(parents):
             yield _circle(f"Cohort {name}", parents[name], "Kueue admits nothing")
         yield from _sharing(read_tree((*live.of("Cohort"), *live.of("ClusterQueue"))))
-    yield from _kai({_name(each): each for each in live.kai.get("Queue", ())})
+    yield from _kai({_name(each): each for each in live.kai("Queue")})
 
 
 def _warning(where: str, message: str, fix: str) -> Violation:
@@ -235,9 +235,9 @@ def playable(stack: Stack) -> Stack:
     topology of its ResourceFlavor, and is as large as the GPUs of all its quotas. The comparison leaves these
     out, because its pools are those of both sides. MusterError for KAI, which places pods on nodes.
     """
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.admits_jobs:
         raise MusterError(
-            "manifests have no nodes, and KAI decides by those of every pool.",
+            f"manifests have no nodes, and {stack.scheduler.proper_name} decides by those of every pool.",
             fix="write the stack of the cluster with `muster adopt`, and name it in place of --manifests.",
         )
     flavors = {flavor.name: flavor for flavor in stack.kueue.flavors}
@@ -273,23 +273,18 @@ class _Side:
 
     def __post_init__(self) -> None:
         whole = self.read.live
-        self.live = replace(whole, objects={}) if self.scheduler.is_kai else replace(whole, kai={})
+        self.live = replace(whole, objects={self.scheduler: whole.objects.get(self.scheduler, {})})
         self.flavors = _flavors(self.live)
 
     @property
     def exists(self) -> bool:
-        return bool(self.live.objects or self.live.kai)
+        return any(self.live.objects.values())
 
     def to_stack(self) -> Stack:
         """The stack that the objects are, without pools. What a stack of Muster's must be beyond that is not
         asked of them.
         """
-        if self.scheduler.is_kai:
-            values = to_values(self.live, Findings(), with_pools=False)
-        else:
-            missing = {kind: (*self.live.of(kind), *listed) for kind, listed in self._missing().items()}
-            live = replace(self.live, objects={**self.live.objects, **missing})
-            _, values = to_kueue(live, {}, Findings())
+        values = _VALUES[self.scheduler](self)
         return read_values(
             {key: value for key, value in values.items() if value or key == "pools"}
             | {
@@ -298,6 +293,15 @@ class _Side:
                 "tenancy": {"mode": "off", "namespaces": "existing"},
             }
         )
+
+    def kueue_values(self) -> dict[str, Any]:
+        missing = {kind: (*self.live.of(kind), *listed) for kind, listed in self._missing().items()}
+        kinds = {**self.live.objects[Scheduler.KUEUE], **missing}
+        _, values = to_kueue(replace(self.live, objects={Scheduler.KUEUE: kinds}), {}, Findings())
+        return values
+
+    def kai_values(self) -> dict[str, Any]:
+        return to_values(self.live, Findings(), with_pools=False)
 
     def _missing(self) -> dict[str, list[Manifest]]:
         """Flavors and checks that queues name and no file has: they may be in another folder."""
@@ -315,6 +319,9 @@ class _Side:
                 for name in sorted(used - there)
             ]
         return found
+
+
+_VALUES: Final = {Scheduler.KUEUE: _Side.kueue_values, Scheduler.KAI: _Side.kai_values}
 
 
 def _compared(name: str, base: _Side, head: _Side) -> ManifestSides:
@@ -409,7 +416,7 @@ def _accelerator(name: str, device: str) -> Accelerator:
 def _beside_pools(stack: Stack) -> dict[tuple[Owner, tuple[str, ...]], str]:
     """Owner and path -> what resource groups say beside the quotas of pools. KAI's queues have no groups."""
     found: dict[tuple[Owner, tuple[str, ...]], str] = {}
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.has_flavors:
         return found
     for node in to_tree(stack).nodes.values():
         owner = Owner("team" if node.is_team else "department", node.name)
@@ -446,7 +453,7 @@ def _unread(stack: Stack, side: _Side) -> dict[str, tuple[str, str]]:
     live = side.live
     bodies = {
         title(each): each
-        for objects in (live.objects, live.kai)
+        for objects in live.objects.values()
         for listed in objects.values()
         for each in listed
     }

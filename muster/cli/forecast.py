@@ -143,7 +143,7 @@ def _now(recording: Recording, api: Client, scheduler: Scheduler) -> tuple[Momen
             f"the cluster's queues are {snapshot.scheduler}'s, and the stack's scheduler is {scheduler}.",
             fix="name the stack of this cluster.",
         )
-    if scheduler.is_kai and (snapshot.pod_groups is None or snapshot.nodes is None):
+    if snapshot.lacks_work:
         raise MusterError(
             "what runs and waits is unknown: the account may not list it.",
             fix="give it the right to list pods, nodes, podgroups and bindrequests.",

@@ -137,7 +137,7 @@ TABLE: Final[Mapping[str, Entry]] = {
         module="ci",
     ),
     "bench": Entry("Measure gang admission beside Kueue's own check; needs a checkout."),
-    "completion": Entry("Print the completion script of a shell."),
+    "completion": Entry("Print the completion script of a shell.", module="reference"),
 }
 
 

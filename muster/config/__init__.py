@@ -8,7 +8,7 @@
 Both raise ConfigError.
 """
 
-from muster.config.errors import ConfigError
+from muster.config.document import ConfigError
 from muster.config.stack import load, parse
 
 __all__ = ["ConfigError", "load", "parse"]

@@ -26,12 +26,11 @@ from muster.model.accelerators import (
     own_accelerator,
     vendor_resource,
 )
-from muster.model.charts import ChartOrigin, ChartSource, ImageSource
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.keys import declared, read_part
 from muster.model.machines import AMD64, ARM64, MOST_GPUS, Machine, cloud_machine, own_machine
 from muster.model.pools import Pool
-from muster.model.programs import Program
+from muster.model.programs import ChartOrigin, ChartSource, ImageSource, Program
 from muster.model.quantities import (
     MIB,
     QUANTITY_PATTERN,

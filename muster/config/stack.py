@@ -4,15 +4,16 @@ Responsible for which keys a stack has, and for reporting malformed keys and vio
 has its own reader.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from muster import paths
-from muster.config.document import NAMESPACE, Document, decode_value
-from muster.config.errors import ConfigError
+from muster.config.document import NAMESPACE, ConfigError, Document, decode_value
 from muster.config.project import load_adjacent_clusters, load_document, load_handed_over
 from muster.config.sections import (
     EXAMPLE,
@@ -25,23 +26,24 @@ from muster.config.sections import (
     parse_versions,
     with_kubernetes,
 )
-from muster.config.today import today
+from muster.errors import ExitCode, MusterError
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.gangpolicy import GangPolicy, violations
 from muster.model.keys import keys, read
 from muster.model.machines import Machine, machines_of
-from muster.model.nodes import (
+from muster.model.pools import (
     IMAGES,
     MIG_PROFILES,
+    MOST_GPUS_PER_NODE,
     GpuSharing,
     Image,
     LocalDisks,
     Placement,
     PlacementGroup,
+    Pool,
     Sharing,
 )
-from muster.model.pools import MOST_GPUS_PER_NODE, Pool
 from muster.model.queues import Department, Team
 from muster.model.regions import NodeCloud
 from muster.model.section import Section
@@ -342,3 +344,23 @@ def _with_variable(stack: Stack) -> Stack:
     if not stack.kai.gpu_sharing:
         return stack
     return replace(stack, pools=tuple(replace(pool, by_variable=True) for pool in stack.pools))
+
+
+# Today's date, which a build can set.
+
+
+VARIABLE: Final = "MUSTER_TODAY"
+"""A date such as 2026-11-23: a build of an old commit gives the warnings of its day."""
+
+
+def today() -> date:
+    """The date in UTC, or that of MUSTER_TODAY."""
+    text = os.environ.get(VARIABLE, "")
+    try:
+        return date.fromisoformat(text) if text else datetime.now(UTC).date()
+    except ValueError:
+        raise MusterError(
+            f"{VARIABLE}={text} is no date.",
+            fix="write it like 2026-11-23, or unset it.",
+            exit_code=ExitCode.UNUSABLE,
+        ) from None

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import cache_root
 from muster.local.builder.versions import Package, load
 from muster.local.cluster import node
-from muster.local.errors import LocalClusterError
 
 _GIB: Final = 2**30
 # What the nodes of a local cluster with a Ray gang write. The build checks its own share.

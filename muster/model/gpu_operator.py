@@ -2,7 +2,7 @@
 
 Responsible for which component installs the driver and advertises the GPUs, and for the device plugin's
 configuration of GPU sharing. A default of the chart that is right is not repeated. Safe versions are in
-minimum_versions.py.
+versions.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.clusters import Cluster
-from muster.model.nodes import GpuSharing, Image, Sharing
-from muster.model.pools import Pool
+from muster.model.pools import GpuSharing, Image, Pool, Sharing
 from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program, Version
 from muster.model.regions import NodeCloud
 from muster.model.stack import ArtifactSource, Stack

@@ -10,7 +10,7 @@ from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import RayAuth
 from muster.model.regions import LazyTable
-from muster.model.stack import ArtifactSource, GangMode, Stack
+from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.model.tenancy import Egress, Namespaces, TenancyMode
 from muster.model.work import Work
 
@@ -56,12 +56,12 @@ _OF_CLUSTERS: Final = ("auto-mode", "channel-none", "eks", "fsx-lustre", "gke", 
 def traits_of(stack: Stack) -> dict[str, bool]:
     """Every trait that an issue may wait for: whether the stack has it."""
     mode, policy = stack.gang_admission.mode, stack.gang_admission.policy
-    is_kai = stack.scheduler.is_kai
     accelerators = {str(pool.accelerator) for pool in stack.pools if pool.is_gpu}
     resources = {pool.device for pool in stack.pools if pool.is_gpu}
     programs = (stack.kueue.install, stack.kai.install, stack.kuberay.install, stack.gpu_operator.install)
     return {
         **{name: name in stack.cluster.traits for name in _OF_CLUSTERS},
+        **{each.value: each is stack.scheduler for each in Scheduler},
         "amd": names.AMD_RESOURCE in resources,
         "builtin": mode is GangMode.BUILTIN,
         "deployments": Work.DEPLOYMENT in stack.work,
@@ -69,10 +69,8 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         "gangs": mode is GangMode.MUSTER,
         "gangs-off": mode is not GangMode.MUSTER,
         "hold": policy.on_staggered is OnStaggered.HOLD,
-        "jobsets": Work.JOBSET in stack.work and not is_kai,
-        "kai": is_kai,
-        "kai-sharing": is_kai and stack.kai.gpu_sharing,
-        "kueue": not is_kai,
+        "jobsets": Work.JOBSET in stack.work and stack.scheduler.traits.admits_jobs,
+        "kai-sharing": stack.kai.gpu_sharing,
         "local": stack.artifacts is ArtifactSource.LOCAL,
         "namespaces-existing": stack.tenancy.namespaces is Namespaces.EXISTING,
         "neuron": names.NEURON_RESOURCE in resources,

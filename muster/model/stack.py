@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from muster.model import names
 from muster.model.capacity import Gangs
-from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Cluster
 from muster.model.gangpolicy import GangPolicy, IdleAction
 from muster.model.kai import KaiSettings
@@ -19,28 +18,12 @@ from muster.model.kueue import KueueOptions
 from muster.model.observability import Budgets, Observability, RecordingSettings
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
-from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
+from muster.model.programs import ChartSource, GpuOperatorOptions, ImageSource, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
+from muster.model.schedulers import Scheduler as Scheduler
 from muster.model.tenancy import Tenancy, TenancyMode
 from muster.model.work import FOR_MEMBERS, GATED, SERVED, WORK, Work, WorkKind
-
-
-class Scheduler(StrEnum):
-    KUEUE = "kueue"
-    KAI = "kai"
-
-    @property
-    def proper_name(self) -> str:
-        return "KAI" if self.is_kai else "Kueue"
-
-    @property
-    def is_kai(self) -> bool:
-        return self is Scheduler.KAI
-
-    @property
-    def program(self) -> Program:
-        return Program(self.value)
 
 
 class ArtifactSource(StrEnum):
@@ -52,7 +35,7 @@ class ArtifactSource(StrEnum):
 
 class VersionLevel(StrEnum):
     """How well the named versions are known. `run`: Muster's suites run them. `read`: their release notes
-    were read, too (minimum_versions.py).
+    were read, too (versions.py).
     """
 
     RUN = "run"
@@ -182,10 +165,8 @@ class Stack:
 
     @property
     def leaves_classes_to_pods(self) -> bool:
-        """Whether nodes come for pods that select a ComputeClass, and nothing adds that to them: Kueue does,
-        from its flavors, and KAI has no such place.
-        """
-        return self.cluster.has_compute_classes and self.scheduler.is_kai
+        """Whether nodes come for pods that select a ComputeClass, and no flavor adds that to them."""
+        return self.cluster.has_compute_classes and not self.scheduler.traits.has_flavors
 
     @property
     def gang_pools(self) -> tuple[Pool, ...]:
@@ -243,13 +224,18 @@ class Stack:
 
     @property
     def answers_checks(self) -> bool:
-        """Whether our controller answers an admission check of Kueue's for every gang."""
-        return self.gang_admission.mode is GangMode.MUSTER and not self.scheduler.is_kai
+        """Whether our controller answers an admission check for every gang."""
+        return self.gang_admission.mode is GangMode.MUSTER and self.scheduler.traits.admits_jobs
 
     @property
     def is_gated(self) -> bool:
-        """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
-        return self.scheduler.is_kai and self.gang_admission.mode is GangMode.MUSTER
+        """Whether GPU pods of gangs are born behind our gate: no admission check holds them."""
+        return self.gang_admission.mode is GangMode.MUSTER and not self.scheduler.traits.admits_jobs
+
+    @property
+    def all_priorities(self) -> list[Priority]:
+        """With those that the scheduler brings, highest first."""
+        return self.scheduler.priorities(self.priorities)
 
     def installs(self, program: Program) -> bool:
         """Whether the stack installs the program, if it needs it at all. Otherwise the cluster has it."""

@@ -1,7 +1,7 @@
 """What happens when a component goes from one version to another: one table for every reader.
 
 `muster diff`, `muster doctor`, the program (before it installs over what a cluster has) and the page
-docs/reference/versions.md read it. Which versions there are to choose from is minimum_versions.py.
+docs/reference/versions.md read it. Which versions there are to choose from is versions.py.
 """
 
 import tomllib
@@ -12,8 +12,8 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Final
 
-from muster.model.minimum_versions import MINIMUM_VERSIONS, out_of_range
 from muster.model.programs import Version
+from muster.model.versions import MINIMUM_VERSIONS, out_of_range
 
 
 class Verdict(StrEnum):

@@ -18,7 +18,7 @@ from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.diff import Changes, StackDiff
-from muster.preview.compare.kai import KaiDiff, KaiRules, QueueChange, format_move, moves_beside_pools
+from muster.preview.compare.kai import KaiDiff, QueueChange, format_move, moves_beside_pools
 from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import FlavorMove, QuotaChange
@@ -248,7 +248,7 @@ def _others(changes: Changes, kai: KaiDiff | None) -> Iterator[Text]:
     if kai is not None:
         found = [*_queue_priorities(changes), *_protected(kai)]
         yield from _capped(found, "more change of KAI's order", "more changes of KAI's order")
-    rights = list(new_evictions(changes, is_kai=kai is not None, only_old=True))
+    rights = list(new_evictions(changes, only_old=True))
     yield from _capped(rights, "more right to evict", "more rights to evict")
     if changes.not_compared:
         yield ("preemption could not be compared",)
@@ -433,7 +433,7 @@ def _resources(diff: StackDiff) -> Iterator[Text]:
 _NAMES: Final = 3
 
 
-def new_evictions(changes: Changes, *, is_kai: bool, only_old: bool = False) -> Iterator[Text]:
+def new_evictions(changes: Changes, *, only_old: bool = False) -> Iterator[Text]:
     """One sentence for each new right on a pool with GPUs.
 
     With `only_old` of teams that base has as well: a new team's rights follow from its being new.
@@ -444,7 +444,7 @@ def new_evictions(changes: Changes, *, is_kai: bool, only_old: bool = False) -> 
             who, whom = (tuple(name for name in side if name in changes.before.nodes) for side in (who, whom))
         is_pair = row.right is None or bool(set(whom) - set(who)) or len(whom) > 1
         if row.is_new and who and whom and is_pair and (sentence := _sentence(changes, row, who, whom)):
-            yield (*sentence, *_ranks(changes, row, who, whom, is_kai=is_kai))
+            yield (*sentence, *_ranks(changes, row, who, whom))
 
 
 def _sentence(changes: Changes, row: PreemptionChange, who: tuple[str, ...], whom: tuple[str, ...]) -> Text:
@@ -467,21 +467,19 @@ def _sentence(changes: Changes, row: PreemptionChange, who: tuple[str, ...], who
 
 
 def _takers(changes: Changes, team: str) -> Text:
-    """With KAI, by name, what it means where no more nodes come: Muster's gate lets it happen."""
-    rules = changes.rules[1]
-    if not isinstance(rules, KaiRules):
+    if (found := changes.rules[1].takers(team)) is None:
         return ()
-    high, low = rules.profiles[team].extremes
+    high, low = found
     return (": ", UntrustedText(high), " can take the GPUs of ", UntrustedText(low))
 
 
 def _ranks(
-    changes: Changes, row: PreemptionChange, who: tuple[str, ...], whom: tuple[str, ...], *, is_kai: bool
+    changes: Changes, row: PreemptionChange, who: tuple[str, ...], whom: tuple[str, ...]
 ) -> Iterator[Span]:
     """`, prod over dev` where the preemptor's priority has to be higher."""
     nodes, names = changes.after.nodes, changes.after.priorities
     first = nodes[who[0]]
-    if is_kai or row.right is None or first.reclaim in ("Any", "Never"):
+    if not changes.has_flavors or row.right is None or first.reclaim in ("Any", "Never"):
         return
     lowest = {nodes[name].lowest for name in whom}
     high, low = names.get(first.highest), names.get(min(lowest))

@@ -306,8 +306,8 @@ def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
 
 
 def _quotas(diff: StackDiff, pools: list[PoolView]) -> Table:
-    is_kai = diff.kai is not None
-    shown = _OWN if is_kai else len(_QUOTA) if diff.taken is not None else len(_QUOTA) - 1
+    has_flavors = diff.kai is None
+    shown = _OWN if not has_flavors else len(_QUOTA) if diff.taken is not None else len(_QUOTA) - 1
     changes = [each.change for each in pools]
     marks = [Mark.SAME] * len(changes)
     if diff.changes is not None:
@@ -317,7 +317,7 @@ def _quotas(diff: StackDiff, pools: list[PoolView]) -> Table:
         tuple(_quota(each)[:shown] for each in pools),
         _QUOTA[1:shown],
         marks=tuple(marks),
-        bars=() if is_kai else to_bars(changes, diff.used),
+        bars=to_bars(changes, diff.used) if has_flavors else (),
         minor=("May lend", "May borrow"),
     )
 

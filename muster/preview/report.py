@@ -56,7 +56,7 @@ def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
     others = len(banner.others)
     if others:
         yield f"{many(others, 'other point')} to decide"
-    rights = () if diff.changes is None else tuple(new_evictions(diff.changes, is_kai=diff.kai is not None))
+    rights = () if diff.changes is None else tuple(new_evictions(diff.changes))
     if rights and not others:
         yield f"{many(len(rights), 'new right')} to evict"
     short = () if diff.changes is None else tuple(_overcommitted(diff.changes))
@@ -169,7 +169,7 @@ _MAX_SENTENCES: Final = 3
 def facts(diff: StackDiff) -> Iterator[Text]:
     """What the change means, one sentence each."""
     if diff.changes is not None:
-        yield from _for_whom(diff.changes, is_kai=diff.kai is not None)
+        yield from _for_whom(diff.changes)
         if (channel := diff.changes.channel) is not None and channel.before == ReleaseChannel.NONE:
             yield (
                 "From now on GKE upgrades control plane and nodes by itself, but for what "
@@ -211,7 +211,7 @@ def _gpu_hours(pools: Iterable[Pool | None]) -> int:
     return sum(pool.max_gpus * figures.HOURS_A_DAY for pool in pools if pool is not None)
 
 
-def _for_whom(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
+def _for_whom(changes: Changes) -> Iterator[Text]:
     for total in changes.sums:
         pool = changes.after.pools.get(total.name) or changes.before.pools[total.name]
         amounts = figures.format_resources(pool, total.before, total.after)
@@ -235,7 +235,7 @@ def _for_whom(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     ):
         if found:
             yield (f"{many(len(found), 'team')} {_verb(found, verb)} quota: ", *join_names(found), ".")
-    yield from _evictions(changes, is_kai=is_kai)
+    yield from _evictions(changes)
     old = _lost_pairs(changes)
     if old:
         yield (f"No longer: {many(old, 'pair')} of teams of which one could preempt the other.",)
@@ -252,7 +252,7 @@ def _teams(changes: Iterable[QuotaChange]) -> tuple[str, ...]:
     return tuple(sorted({each.name for each in changes if each.is_team}))
 
 
-def _evictions(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
+def _evictions(changes: Changes) -> Iterator[Text]:
     """The new rights as sentences, and what a new priority means for the teams that may use it."""
     for each in changes.priorities:
         if each.before is None and each.teams:
@@ -263,7 +263,7 @@ def _evictions(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
                 *join_names(each.teams),
                 " may use it. Its work goes before work of lower priorities.",
             )
-    found = list(new_evictions(changes, is_kai=is_kai))
+    found = list(new_evictions(changes))
     yield from ((*sentence, ".") for sentence in found[:_MAX_SENTENCES])
     if len(found) > _MAX_SENTENCES:
         yield (f"New as well: {many(len(found) - _MAX_SENTENCES, 'right')} to evict.",)

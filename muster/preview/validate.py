@@ -19,14 +19,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.config.document import Document
-from muster.config.errors import in_order, shortened
+from muster.config.document import Document, in_order, shortened
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model.quantities import many
 from muster.model.violations import Violation
 from muster.printable import sanitize_line
-from muster.validation.placeholders import placeholder_rules
+from muster.validation.clusters import placeholder_rules
 from muster.validation.tenancy import unowned_rules
 
 

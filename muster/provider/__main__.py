@@ -7,8 +7,7 @@ import sys
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from muster.provider.engine import Engine
-from muster.provider.provider import MusterProvider
+from muster.provider.provider import Engine, MusterProvider
 
 # A department of a thousand teams is megabytes of text; this is what the engine and the SDK allow too.
 _LARGEST_MESSAGE = 400 * 1024 * 1024

@@ -19,8 +19,16 @@ from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model.names import GROUP, KUEUE_API_VERSION, WRITER_ANNOTATION
 from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
-from muster.provider.comparison import is_verbatim, same_meaning
-from muster.provider.manifests import IN_USE, SHARED, Item, Ref, apply_waves, delete_waves
+from muster.provider.manifests import (
+    IN_USE,
+    SHARED,
+    Item,
+    Ref,
+    apply_waves,
+    delete_waves,
+    is_verbatim,
+    same_meaning,
+)
 from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_counted, await_established
 
 MISSING: Final[Any] = object()

@@ -13,9 +13,8 @@ from typing import Any
 from muster.manifests import rewrite
 from muster.provider import VERSION
 from muster.provider.api import Cluster, Deadline
-from muster.provider.comparison import project
 from muster.provider.converge import Identity, converge, remove
-from muster.provider.manifests import Item, ManifestError, Ref, read, ref_of
+from muster.provider.manifests import Item, ManifestError, Ref, project, read, ref_of
 from muster.provider.readiness import MANAGER, LogStatus
 
 # The package's schema: what `pulumi package get-schema` prints.

@@ -19,8 +19,7 @@ from muster.model.gangpolicy import (
 from muster.model.kueue import Effect, Operator
 from muster.model.kueue.tree import queue_name
 from muster.model.node_labels import compared_labels, flavor_labels
-from muster.model.nodes import Sharing
-from muster.model.pools import Capacity, Pool
+from muster.model.pools import Capacity, Pool, Sharing
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 
@@ -55,7 +54,7 @@ def steers(stack: Stack) -> bool:
 def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
-    kai = (settings.kai or KaiPolicy()) if stack.scheduler.is_kai else None
+    kai = (settings.kai or KaiPolicy()) if stack.scheduler.traits.pod_scheduler else None
     labels = flavor_labels(stack)
     return replace(
         settings,
@@ -113,14 +112,14 @@ def _per_node(pool: Pool, stack: Stack) -> dict[str, str]:
 
 
 def _is_tainted(pool: Pool, stack: Stack) -> bool:
-    """Kueue counts the tolerations of a flavor as those of the pods that it assigns to it."""
+    """The tolerations of a flavor count as those of the pods that are assigned to it."""
     tolerated = any(
         each.key in (None, "", pool.device)
         and (each.operator is Operator.EXISTS or each.value == names.GPU_TAINT_VALUE)
         and each.effect in (None, Effect.NO_SCHEDULE)
         for each in pool.kueue.tolerations
     )
-    return not stack.scheduler.is_kai and pool.is_gpu and not tolerated
+    return stack.scheduler.traits.has_flavors and pool.is_gpu and not tolerated
 
 
 def _gpu_memory(pool: Pool) -> int:

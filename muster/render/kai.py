@@ -8,6 +8,7 @@
     team_objects(stack, t)   Namespace and Queues of one team
     by_department(stack)     department -> team (or "" for its own Queues) -> objects
     names_by_team(stack)     team -> its Queue, or pool -> its Queue where each pool has its own
+    queues_of_teams(stack)   team -> the same, with what each can hold
     leaf_queues(stack)       team -> pool -> the Queue that its work names
     chart_values(stack, ...) the values of KAI's own chart
 
@@ -16,15 +17,20 @@ of keys in its file. Every figure of a Queue is written, because KAI reads a mis
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.charts import mirrored
 from muster.model.clusters import Provider
-from muster.model.kai import Figure, Sharding, Unlimited, effective, is_preemptible
+from muster.model.kai import Figure, Sharding, Unlimited, is_preemptible
 from muster.model.kai.tree import RESOURCES, Figures, Node, Partition, nodes, partitions, sharding
 from muster.model.priorities import Priority
+from muster.model.programs import mirrored
+from muster.model.quantities import Quantity
 from muster.model.queues import Team
+from muster.model.queuetree import ANY_POOL, Queue
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render import tenancy
@@ -125,7 +131,7 @@ def priority_classes(stack: Stack) -> list[Manifest]:
             preemptionPolicy="PreemptLowerPriority",
             description=_description(priority),
         )
-        for priority in effective(stack.priorities)
+        for priority in stack.all_priorities
     ]
 
 
@@ -175,6 +181,41 @@ def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
         by_pool = {pool: queue for pool, queue in leaves.items() if pool is not None}
         found[team] = leaves.get(None, by_pool)
     return found
+
+
+def queues_of_teams(stack: Stack) -> dict[str, tuple[Queue, ...]]:
+    """team -> KAI's leaves of it: one, or one of each pool."""
+    gpus = {pool.name: pool.slots_per_node for pool in stack.pools}
+    queues = {node.name: node for node in nodes(stack)}
+    bounds = {name: _bounds(node, queues) for name, node in queues.items() if node.team is not None}
+    return {
+        team: tuple(
+            replace(bounds[name], pool=pool or "", gpus=gpus[pool] if pool else 0)
+            for pool, name in leaves.items()
+        )
+        for team, leaves in leaf_queues(stack).items()
+    }
+
+
+def _bounds(node: Node, queues: Mapping[str, Node]) -> Queue:
+    """Over all pools: the least limit from the queue to the top. A resource without a limit has no bound."""
+    chain = [node]
+    while (parent := chain[-1].parent) is not None:
+        chain.append(queues[parent])
+    least = {}
+    for key in RESOURCES:
+        limits = [each.figures[key].limit for each in chain]
+        if bounded := [each for each in limits if not isinstance(each, Unlimited)]:
+            least[key] = min(bounded)
+    gpus = least.pop("gpu", None)
+    more = {key: str(Quantity(_in_kai_units(key, limit))) for key, limit in least.items()}
+    most = {} if gpus is None else {ANY_POOL: ceil(Fraction(gpus, 1000))}
+    return Queue(name=node.name, most=most, limits=({ANY_POOL: more},) if more else ())
+
+
+def _in_kai_units(key: str, limit: int) -> Fraction:
+    """KAI counts thousandths of a CPU and millions of bytes."""
+    return Fraction(limit, 1000) if key == "cpu" else Fraction(limit // _MEGABYTE * _MEGABYTE)
 
 
 def by_department(stack: Stack) -> Tree:

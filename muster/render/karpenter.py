@@ -16,8 +16,7 @@ from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.clusters.eks import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL
 from muster.model.node_labels import node_labels
-from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
-from muster.model.pools import Pool
+from muster.model.pools import Image, ImagePull, LocalDisks, Placement, Pool
 from muster.model.quantities import Millicores, format_cpu
 from muster.render.kueue.cluster import device_taint
 from muster.render.manifest import Manifest, manifest

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from muster.model.queuetree import Queue
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai, kueue
 from muster.render.manifest import Manifest
@@ -29,15 +30,20 @@ class SchedulerRenderer(Protocol):
 
     def names_by_team(self, stack: Stack, /) -> dict[str, str | dict[str, str]]: ...
 
+    def queues_of_teams(self, stack: Stack, /) -> dict[str, tuple[Queue, ...]]:
+        """The queues of a team's own namespace, with what each can hold: an upper bound, for one that is too
+        high lets a gang wait, and one that is too low would refuse a gang that could run.
+        """
 
-_RENDERERS: Final[Mapping[Scheduler, SchedulerRenderer]] = MappingProxyType(
+
+ROOMS: Final[Mapping[Scheduler, SchedulerRenderer]] = MappingProxyType(
     {Scheduler.KUEUE: kueue, Scheduler.KAI: kai}
 )
 
 
 def renderer(stack: Stack) -> SchedulerRenderer:
     """The renderer of the stack's scheduler."""
-    return _RENDERERS[stack.scheduler]
+    return ROOMS[stack.scheduler]
 
 
 def priority_classes(stack: Stack) -> list[Manifest]:

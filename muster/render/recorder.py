@@ -13,7 +13,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.observability import RecordingSettings
 from muster.model.quantities import MIB, Bytes, format_memory
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest, manifest, restricted_container
@@ -67,15 +67,8 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
 
 def rules(stack: Stack) -> list[dict[str, Any]]:
     """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
-    if not stack.scheduler.is_kai:
-        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes"), _rule(_AUTOSCALING, "provisioningrequests")]
-        forecasts = _FORECASTS if stack.recording.forecasts else ()
-        return [*jobs, *forecasts, *_budget_rules(stack)]
-    return [
-        _rule("scheduling.run.ai", "podgroups"),
-        _rule("scheduling.k8s.io", "priorityclasses"),
-        _rule("", "pods", "events", "nodes"),
-    ]
+    forecasts = _FORECASTS if stack.recording.forecasts else ()
+    return [*_JOBS[stack.scheduler], *forecasts, *_budget_rules(stack)]
 
 
 def volume(settings: RecordingSettings) -> Manifest:
@@ -269,9 +262,21 @@ def _rule(group: str, *resources: str) -> dict[str, Any]:
     return {"apiGroups": [group], "resources": [*resources], "verbs": _FOLLOW}
 
 
+_JOBS: Final = {
+    Scheduler.KUEUE: (
+        *(_rule(_KUEUE, "workloads"), _rule("", "nodes"), _rule(_AUTOSCALING, "provisioningrequests")),
+    ),
+    Scheduler.KAI: (
+        _rule("scheduling.run.ai", "podgroups"),
+        _rule("scheduling.k8s.io", "priorityclasses"),
+        _rule("", "pods", "events", "nodes"),
+    ),
+}
+
+
 def _placeholder_rights(stack: Stack) -> Iterator[Manifest]:
     """For the pods that say whom a node was bought for, and no others."""
-    if not stack.scheduler.is_kai and stack.placeholder_pools:
+    if stack.scheduler.traits.admits_jobs and stack.placeholder_pools:
         space = names.PLACEHOLDER_NAMESPACE
         yield manifest(f"{_RBAC}/v1", "Role", NAME, namespace=space, rules=[_rule("", "pods")])
         yield manifest(f"{_RBAC}/v1", "RoleBinding", NAME, namespace=space, **_binding("Role"))

@@ -12,6 +12,7 @@ from typing import Final
 
 from muster.live.fields import text
 from muster.live.snapshot import Node, PodGroup, Snapshot, State, Workload
+from muster.model.stack import Scheduler
 from muster.replay import kai, kueue
 from muster.replay.durations import Kind, Seen
 from muster.replay.recording import End, Ids, Job, Recording, Run, deleted
@@ -159,8 +160,10 @@ def at_moment(recording: Recording, at: float) -> Moment:
 
 def moment_of(snapshot: Snapshot) -> Moment:
     """Of a cluster. Inactive Workloads are in no queue and are left out, as are PodGroups without pods."""
-    if snapshot.scheduler.is_kai:
-        return _of_groups(snapshot)
+    return _MOMENTS[snapshot.scheduler](snapshot)
+
+
+def _of_workloads(snapshot: Snapshot) -> Moment:
     jobs = sorted(map(kueue.to_job, snapshot.workloads), key=lambda job: (job.created, job.key))
     workloads = {f"{each.namespace}/{each.name}": each for each in snapshot.workloads}
     running = [Running(job, job.runs[-1], workloads[job.key]) for job in jobs if job.runs]
@@ -185,6 +188,9 @@ def _of_groups(snapshot: Snapshot) -> Moment:
         groups={job.key: group for job, group in zip(jobs, groups, strict=True)},
         nodes=snapshot.nodes or (),
     )
+
+
+_MOMENTS: Final = {Scheduler.KUEUE: _of_workloads, Scheduler.KAI: _of_groups}
 
 
 def kind_of(job: Job, teams: Mapping[str, str]) -> Kind:

@@ -1,19 +1,19 @@
 """Reads a recording with its stack: what was held, bought, promised and paid. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
-from muster.model.kai import tree as kai_tree
 from muster.model.kueue.tree import in_pool_unit, nominal_quota, queue_name, to_tree
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.quotas import is_unlimited
 from muster.model.stack import Stack
+from muster.render.queues import names_by_team
 from muster.replay.recording import End, Job, Node, PodSet, Recording, RecordingError, Run
 from muster.usage.ledger import Hold, Quotas, Supply, Window
 
@@ -278,8 +278,10 @@ def to_terms(stack: Stack) -> Terms:
     members = stack.queue_members()
     teams = {space: team.name for space, team in stack.teams_by_namespace().items()}
     queues = {queue_name(of_queue[0]): owner for owner, of_queue in members.items()}
-    if stack.scheduler.is_kai:
-        leaves = {node.name: node.team.name for node in kai_tree.nodes(stack) if node.team is not None}
+    if not stack.scheduler.traits.admits_jobs:
+        # A recording then calls a team by its queue.
+        named = names_by_team(stack)
+        leaves = {leaf: owner for owner in members for leaf in _leaves(named[owner])}
         teams, queues = teams | leaves, queues | leaves
     return Terms(
         pools=tuple(_pool_terms(pool) for pool in stack.pools if pool.is_gpu),
@@ -287,6 +289,10 @@ def to_terms(stack: Stack) -> Terms:
         owners={team.name: owner for owner, of_queue in members.items() for team in of_queue},
         queues=queues,
     )
+
+
+def _leaves(named: str | Mapping[str, str]) -> Iterable[str]:
+    return (named,) if isinstance(named, str) else named.values()
 
 
 def _pool_terms(pool: Pool) -> PoolTerms:

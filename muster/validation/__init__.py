@@ -11,15 +11,14 @@ Every path in a violation is a config path.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
-from typing import Final
+from typing import Final, Protocol
 
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
+from muster.validation import kai, kueue
 from muster.validation.amounts import amount_rules
 from muster.validation.clusters import ClusterIdentity, cluster_rules, duplicate_cluster_rules
 from muster.validation.identities import cloud_identity_rules, identity_rules
-from muster.validation.kai import kai_rules
-from muster.validation.kueue import kueue_rules
 from muster.validation.machines import gpudirect_rules
 from muster.validation.pools import pool_rules
 from muster.validation.programs import (
@@ -31,12 +30,32 @@ from muster.validation.programs import (
     recording_rules,
 )
 from muster.validation.provisioners import compute_class_rules, gang_word_rules, provisioner_rules
-from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules, sharing_rules
 from muster.validation.tenancy import priority_rules, tenancy_rules
 from muster.validation.versions import read_version_rules, support_rules, version_rules
 
 __all__ = ["STACK_RULES", "check", "check_incomplete"]
+
+
+class SchedulerRules(Protocol):
+    """What a scheduler's room judges. The two rooms themselves have this shape."""
+
+    def rules(self, stack: Stack, /) -> Iterable[Violation]: ...
+
+    def foreign_fields(self, stack: Stack, /) -> Iterable[Violation]:
+        """Fields that only this scheduler knows, in a stack of another one."""
+
+
+ROOMS: Final[Mapping[Scheduler, SchedulerRules]] = {Scheduler.KUEUE: kueue, Scheduler.KAI: kai}
+
+
+def scheduler_rules(stack: Stack) -> list[Violation]:
+    foreign = (room for scheduler, room in ROOMS.items() if scheduler is not stack.scheduler)
+    return [
+        *ROOMS[stack.scheduler].rules(stack),
+        *(each for room in foreign for each in room.foreign_fields(stack)),
+    ]
+
 
 STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     cluster_rules,
@@ -52,16 +71,14 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     tenancy_rules,
     cloud_identity_rules,
     amount_rules,
-    kueue_rules,
+    scheduler_rules,
     chart_rules,
     version_rules,
     observability_rules,
     recording_rules,
     budget_rules,
     idle_rules,
-    kai_rules,
     program_rules,
-    unsupported_fields,
 )
 """Every rule that needs nothing but the stack, in the order in which violations are reported."""
 

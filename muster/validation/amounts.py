@@ -25,7 +25,7 @@ from muster.model.quotas import (
 )
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.paths import department_path, team_path
+from muster.validation.identities import department_path, team_path
 
 _IN_CPU: Final = "write an amount of CPU: 4, 1.5 or 500m."
 _IN_GPUS: Final = "write a number of GPUs: 4, or {gpus: 4, ...}."

@@ -13,8 +13,7 @@ from muster.model.clusters import Cluster
 from muster.model.clusters.eks import LONGEST_GROUP
 from muster.model.machines import PAGES, zones_read, zones_selling
 from muster.model.node_labels import zones_without_machine
-from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
-from muster.model.pools import MOST_RUN, Pool, missing_on
+from muster.model.pools import IMAGES, MOST_RUN, Image, ImagePull, LocalDisks, Placement, Pool, missing_on
 from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion

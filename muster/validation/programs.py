@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from muster.model.charts import OCI, ChartOrigin, has_digest, is_digest
 from muster.model.gangpolicy import idle_violations
 from muster.model.gpu_operator import gpu_stack, required_installation
-from muster.model.kai import KaiSettings
-from muster.model.kueue import KueueOptions
 from muster.model.kueue.queue import StopPolicy
-from muster.model.nodes import Sharing
 from muster.model.observability import Scraping
-from muster.model.programs import PLACEMENTS, Program
+from muster.model.pools import Sharing
+from muster.model.programs import OCI, PLACEMENTS, ChartOrigin, Program, has_digest, is_digest
 from muster.model.regions import Provider
-from muster.model.stack import ArtifactSource, GangMode, PodsReady, Stack
+from muster.model.stack import ArtifactSource, GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.paths import team_path
+from muster.validation.identities import team_path
 
 # What `muster:observability` needs of the rest of the stack.
 
@@ -106,7 +103,7 @@ def recording_rules(stack: Stack) -> Iterator[Violation]:
 
 
 def _unplayable(stack: Stack) -> Iterator[str]:
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.admits_jobs:
         yield f"a stack with {stack.scheduler}"
     if stack.kueue.usage_sharing is not None:
         yield "`muster:kueue.admissionFairSharing`"
@@ -120,10 +117,10 @@ def budget_rules(stack: Stack) -> Iterator[Violation]:
     if not budgets.teams:
         return
     path = "muster:budgets"
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.admits_jobs:
         yield Violation(
             path,
-            "KAI has no queue that starts nothing more and lets its work run.",
+            f"{stack.scheduler.proper_name} has no queue that starts nothing more and lets its work run.",
             "remove it, or use Kueue.",
         )
     elif not recording.enabled or recording.ephemeral:
@@ -207,8 +204,6 @@ def _images(stack: Stack) -> Iterator[Violation]:
 def program_rules(stack: Stack) -> list[Violation]:
     """Every setting that has no effect because its program is not installed by the stack."""
     found: list[Violation] = []
-    if not stack.installs(stack.scheduler.program):
-        found += _kai(stack.kai) if stack.scheduler.is_kai else _kueue(stack)
     if not stack.installs(Program.GPU_OPERATOR):
         found += _gpu_operator(stack)
     elif stack.gpu_operator.install and required_installation(stack) is None:
@@ -226,33 +221,6 @@ def _without_operator(stack: Stack) -> str:
     return "no pool has NVIDIA GPUs that the operator serves"
 
 
-def _kueue(stack: Stack) -> Iterator[Violation]:
-    """The settings of Kueue's own configuration file, which the chart brings."""
-    key, known = PLACEMENTS[Program.KUEUE].key, KueueOptions()
-    settings = {
-        "muster:podsReady": stack.pods_ready != PodsReady(),
-        at(key, "fairSharing"): stack.kueue.strategies != known.strategies,
-        at(key, "admissionFairSharing"): stack.kueue.usage_sharing != known.usage_sharing,
-        at(key, "deviceClasses"): stack.kueue.device_classes != known.device_classes,
-        at(key, "excludeResourcePrefixes"): stack.kueue.exclude_resources != known.exclude_resources,
-    }
-    fix = f"remove it and set it in that Kueue's own configuration, or remove `{key}.install: false`."
-    for path, is_set in settings.items():
-        if is_set:
-            yield _without_effect(path, Program.KUEUE, fix)
-    if stack.is_weighted:
-        message = "weights need fair sharing, and this stack does not install Kueue."
-        fix = "set `fairSharing` in that Kueue's own configuration."
-        yield Violation(at(key, "install"), message, fix, level="warning")
-
-
-def _kai(settings: KaiSettings) -> Iterator[Violation]:
-    key = PLACEMENTS[Program.KAI].key
-    fix = f"remove it and set it where KAI is installed, or remove `{key}.install: false`."
-    if settings.cluster_autoscaling:
-        yield _without_effect(at(key, "clusterAutoscaling"), Program.KAI, fix)
-
-
 def _gpu_operator(stack: Stack) -> Iterator[Violation]:
     """The operator's device plugin learns how GPUs are shared from a ConfigMap of our chart values."""
     needed = required_installation(stack)
@@ -262,9 +230,9 @@ def _gpu_operator(stack: Stack) -> Iterator[Violation]:
     fix = f"remove it, or remove `{key}.install: false`."
     for pool in needed.pools:
         if pool.sharing.kind is not Sharing.NONE:
-            yield _without_effect(at("muster:pools", pool.name, "sharing"), Program.GPU_OPERATOR, fix)
+            yield without_effect(at("muster:pools", pool.name, "sharing"), Program.GPU_OPERATOR, fix)
 
 
-def _without_effect(path: str, program: Program, fix: str) -> Violation:
+def without_effect(path: str, program: Program, fix: str) -> Violation:
     title = PLACEMENTS[program].title
     return Violation(path, f"has no effect: this stack does not install the {title} that reads it.", fix)

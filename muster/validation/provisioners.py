@@ -9,8 +9,7 @@ from typing import Final
 
 from muster.model.capacity import Capacity, Gangs
 from muster.model.clusters import Cluster, EksCluster, NodeProvisioner
-from muster.model.nodes import Image, ImagePull, LocalDisks, Placement, Sharing
-from muster.model.pools import Pool
+from muster.model.pools import Image, ImagePull, LocalDisks, Placement, Pool, Sharing
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation
 from muster.model.waiting import NOT_PROMISED

@@ -7,12 +7,11 @@ from typing import Final
 from muster.model.clusters import Cluster
 from muster.model.gpu_operator import GpuStack, gpu_stack
 from muster.model.kueue import QueueOptions
-from muster.model.nodes import MIG_PROFILES, MOST_SHARES, NOT_ISOLATED, Image, Sharing
-from muster.model.pools import Pool
+from muster.model.pools import MIG_PROFILES, MOST_SHARES, NOT_ISOLATED, Image, Pool, Sharing
 from muster.model.queues import Allowance, Department, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.paths import explicit_keys, team_path
+from muster.validation.identities import explicit_keys, team_path
 
 # GPU sharing: what a GPU can be divided into, and where the node can be configured for it.
 

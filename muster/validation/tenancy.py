@@ -14,8 +14,7 @@ from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode, Volume
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.identities import bad_object_name
-from muster.validation.paths import explicit_keys, team_path
+from muster.validation.identities import bad_object_name, explicit_keys, team_path
 
 # Pools that no team has quota of, and teams that have none: work that names them waits for ever, in
 # silence. Warnings, because a stack may be on its way: a pool for a team that comes later.

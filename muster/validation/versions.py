@@ -9,11 +9,18 @@ from datetime import date
 from typing import Final
 
 from muster.model.gpu_operator import FIRST_BY_CDI, installation
-from muster.model.minimum_versions import FIRST_UNKNOWN, Reading, out_of_range, reading_of
 from muster.model.names import is_production
 from muster.model.programs import PLACEMENTS, Program, Version
 from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
-from muster.model.support_calendar import Outlook, Phase, outlook
+from muster.model.versions import (
+    FIRST_UNKNOWN,
+    Outlook,
+    Phase,
+    Reading,
+    out_of_range,
+    outlook,
+    reading_of,
+)
 from muster.model.violations import Violation, at
 
 # Warns of a Kubernetes version whose support ends, or has ended.

@@ -8,9 +8,16 @@ from typing import Final
 
 from muster.artifacts.catalogue import catalogue
 from muster.model.known_issues import KNOWN_ISSUES, KnownIssue
-from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, READINGS, Action, Reading
-from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
+from muster.model.versions import (
+    CALENDAR,
+    FIRST_UNKNOWN,
+    MINIMUM_VERSIONS,
+    READINGS,
+    Action,
+    Reading,
+    Support,
+)
 from release.reference.markdown import WRITTEN, table
 
 _HEAD: Final = f"""\

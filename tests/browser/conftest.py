@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route
 
-from muster.local.errors import LocalClusterError
+from muster.local import LocalClusterError
 from tests.browser.chromium import chromium
 from tests.browser.pages import everything
 

@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.upstream import archive_name
+from muster.artifacts.resolved import archive_name
 from tests import built
 from tests.clouds import recording
 from tests.kai import definitions

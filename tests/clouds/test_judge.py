@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pulumi_gcp.container import ClusterArgs
 
-from muster.provider.engine import UNKNOWN
+from muster.provider.provider import UNKNOWN
 from tests.clouds.legal import LEGAL, edited
 from tests.clouds.planned import registered
 from tests.clouds.stack_files import OWN, SHIPPED

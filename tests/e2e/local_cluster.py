@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from muster.local import LocalClusterError
 from muster.local.cluster import control
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.demo.cluster import Cluster, Object
 from muster.local.demo.events import name_of
-from muster.local.errors import LocalClusterError
 from tests.e2e.recorder import KINDS, Recorder
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import yaml
 
+from muster.local import LocalClusterError
 from muster.local.cluster.certificates import authority
-from muster.local.errors import LocalClusterError
 from muster.model.work import WORK
 from tests.envtest.control_plane import ControlPlane
 from tests.envtest.process import CRDS, PROVISIONING_CRD, Process, Programs, free_port

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import yaml
 
+from muster.local import LocalClusterError
 from muster.local.builder import everything, versions
 from muster.local.builder.cache import cache_root
-from muster.local.errors import LocalClusterError
-from muster.local.process import Process as Process
+from muster.local.cluster.kai import Process as Process
 
 CRDS: Final = "kueue-crds"
 PROVISIONING_CRD: Final = "provisioningrequest-crd"

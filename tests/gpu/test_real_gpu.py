@@ -13,7 +13,7 @@ import pytest
 from muster.adopt.nodes import shape_of
 from muster.model import gpu_operator
 from muster.model.accelerators import ACCELERATORS
-from muster.model.nodes import MIG_PROFILES, GpuSharing, Sharing
+from muster.model.pools import MIG_PROFILES, GpuSharing, Sharing
 from tests.gpu import device_manager
 from tests.gpu.device_manager import DevicePlugin
 

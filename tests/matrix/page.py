@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
+from muster.model.versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
 from tests.matrix.results import Result, load
 
 SUITES: Final = ("tenancy", "gangs", "integration")

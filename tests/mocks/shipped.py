@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.resolved import Artifacts
 from muster.components.program import make
 from muster.config import load
-from muster.model.charts import Chart, ImageSource
+from muster.model.programs import Chart, ImageSource
 from muster.model.stack import ArtifactSource, Stack
 
 ROOT: Final = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def program(name: str, folder: Path) -> Callable[[], object]:
     artifacts = (
         built(folder)
         if stack.artifacts is ArtifactSource.LOCAL
-        else upstream.resolve_artifacts(stack, name=name)
+        else resolved.resolve_artifacts(stack, name=name)
     )
     return lambda: make(stack, artifacts=artifacts, source=source)
 

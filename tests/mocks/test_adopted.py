@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from muster.adopt.adoption import adopt
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.program import make
 from muster.config import load
 from muster.model import names
@@ -40,7 +40,7 @@ def _objects(inputs: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.usefixtures("_kubeconfig")
 def test_namespaces_get_queues_alone_and_no_program_is_installed() -> None:
     stack = load(_EXAMPLE)
-    artifacts = upstream.resolve_artifacts(stack, name="adopted")
+    artifacts = resolved.resolve_artifacts(stack, name="adopted")
     items = yaml.safe_load((_EXAMPLE.parent / "cluster.yaml").read_text())["items"]
     programs = [each for each in items if each["kind"] == "Deployment"]
     found = run(lambda: make(stack, artifacts=artifacts, source=_EXAMPLE), existing=programs)
@@ -85,7 +85,7 @@ def test_a_cluster_with_kai_gets_its_queues_alone_and_no_program_is_installed(tm
     live = replace(live, programs={**live.programs, Program.KUBERAY: (kuberay,)})
     file.write_text(adopt(live, {"name": "prod", "context": "prod"}).text)
     stack = load(file)
-    artifacts = upstream.resolve_artifacts(stack, name="adopted")
+    artifacts = resolved.resolve_artifacts(stack, name="adopted")
     existing = [{"apiVersion": "apps/v1", "kind": "Deployment", **each} for each in (PROGRAM, kuberay)]
     found = run(lambda: make(stack, artifacts=artifacts, source=file), existing=existing)
     bundles = {each.name: each for each in found.of("muster:k8s:Bundle") if each.name != "crds"}

@@ -19,8 +19,8 @@ from muster.components.gpu_operator import release
 from muster.components.schedulers import kueue
 from muster.config.edit import template
 from muster.model import gpu_operator, names
-from muster.model.charts import Chart
 from muster.model.clusters import Provider
+from muster.model.programs import Chart
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import SERVED, Work
 from tests.mocks.recorder import run

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
-from muster.model.charts import ImageSource
 from muster.model.clusters import EksCluster, NodeProvisioner
+from muster.model.programs import ImageSource
 from muster.model.queues import Department
 from tests.mocks.recorder import Program, run
 
@@ -27,7 +27,7 @@ QUEUE = "q"
 
 def platform(name: str) -> Program:
     stack = replace(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"), images=IMAGE)
-    artifacts = upstream.resolve_artifacts(stack, name=name)
+    artifacts = resolved.resolve_artifacts(stack, name=name)
     return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
 
 
@@ -44,7 +44,7 @@ def gke() -> Program:
 def test_compute_classes_are_there_before_a_team_can_submit() -> None:
     stack = load(ROOT / "tests" / "clouds" / "stacks" / "gke-compute-classes.yaml")
     stack = replace(stack, images=IMAGE)
-    artifacts = upstream.resolve_artifacts(stack, name="every")
+    artifacts = resolved.resolve_artifacts(stack, name="every")
     program = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
     (text,) = program.one(BUNDLE, "compute-classes-nodes").inputs["manifests"].values()
     classes = json.loads(text).values()
@@ -153,7 +153,7 @@ def with_members(name: str, members: tuple[str, ...]) -> Program:
     stack = replace(stack, images=IMAGE, departments=departments)
     return run(
         lambda: Platform(
-            "muster", PlatformArgs(stack=stack, artifacts=upstream.resolve_artifacts(stack, name=name))
+            "muster", PlatformArgs(stack=stack, artifacts=resolved.resolve_artifacts(stack, name=name))
         )
     )
 
@@ -186,7 +186,7 @@ def provisioned(by: NodeProvisioner) -> Program:
     """A small stack whose nodes something in the cluster launches."""
     file = ROOT / "tests" / "clouds" / "stacks" / f"eks-{by}.yaml"
     stack = replace(load(file), images=IMAGE)
-    artifacts = upstream.resolve_artifacts(stack, name="here")
+    artifacts = resolved.resolve_artifacts(stack, name="here")
     found = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
     urns = [each.urn for each in found.resources]
     assert sorted(set(urns)) == sorted(urns)

@@ -29,8 +29,7 @@ from muster.model.clusters import (
     StorageDriver,
 )
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
-from muster.model.pools import Pool
+from muster.model.pools import Image, ImagePull, LocalDisks, Placement, Pool
 from tests.mocks.recorder import Program, run, secret
 
 ZONES = ("us-east-1a", "us-east-1b")

@@ -22,8 +22,7 @@ from muster.model.clusters import (
     UpgradeScope,
 )
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, NetworkProfile, NodeNetwork, Placement
-from muster.model.pools import Pool
+from muster.model.pools import Image, LocalDisks, NetworkProfile, NodeNetwork, Placement, Pool
 from tests.mocks.recorder import Program, Registered, run, secret
 
 CLUSTER = GkeCluster(

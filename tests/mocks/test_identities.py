@@ -10,12 +10,12 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.clusters.cluster import cluster_of
 from muster.components.context import Identities, IdentitiesArgs
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
-from muster.model.charts import ImageSource
+from muster.model.programs import ImageSource
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Access, BucketRight
@@ -51,7 +51,7 @@ def _given(department: Department, given: Mapping[str, Access]) -> Department:
 
 
 def platform(described: Stack, name: str) -> Program:
-    artifacts = upstream.resolve_artifacts(described, name=name)
+    artifacts = resolved.resolve_artifacts(described, name=name)
     return run(lambda: Platform("muster", PlatformArgs(stack=described, artifacts=artifacts)))
 
 

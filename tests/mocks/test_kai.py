@@ -13,8 +13,8 @@ from muster.artifacts.resolved import Artifacts
 from muster.components.gang_pods import sizing_of
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
-from muster.model.charts import Chart, ImageSource
 from muster.model.clusters import ExistingCluster
+from muster.model.programs import Chart, ImageSource
 from muster.model.stack import Stack
 from muster.render.kai import chart_values
 from tests.kai.definitions import data

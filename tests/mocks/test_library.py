@@ -12,7 +12,7 @@ import pulumi
 import pytest
 
 import muster.components
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.bundle import Bundle, BundleProvider
 from muster.components.clusters.cluster import ClusterInputs, ExistingCluster, ExistingClusterArgs
 from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs, ExistingVpcArgs
@@ -71,7 +71,7 @@ def test_every_component_has_one_shape_and_documented_args(component: Any) -> No
 @pytest.mark.parametrize("name", ["gke-prod", "eks-prod", "kai-prod"])
 def test_two_platforms_share_no_urn(name: str) -> None:
     stack = shipped.shipped(name)
-    artifacts = upstream.resolve_artifacts(stack, name=name)
+    artifacts = resolved.resolve_artifacts(stack, name=name)
 
     def program() -> None:
         for each in ("muster", "second", "third"):
@@ -83,7 +83,7 @@ def test_two_platforms_share_no_urn(name: str) -> None:
 
 def existing() -> Program:
     stack = replace(shipped.shipped("gke-prod"), cluster=clusters.ExistingCluster(name="x", context="here"))
-    artifacts = upstream.resolve_artifacts(stack, name="test")
+    artifacts = resolved.resolve_artifacts(stack, name="test")
 
     def program() -> None:
         thing = Thing("thing")
@@ -131,7 +131,7 @@ def test_a_vpc_comes_from_other_resources_and_none_is_made() -> None:
 
 def test_a_vpc_without_a_subnet_for_every_zone_is_refused() -> None:
     stack = shipped.shipped("eks-prod")
-    artifacts = upstream.resolve_artifacts(stack, name="eks-prod")
+    artifacts = resolved.resolve_artifacts(stack, name="eks-prod")
     inputs = ClusterInputs(vpc=ExistingVpcArgs(vpc="vpc-own", private_subnets={"elsewhere": "subnet-1"}))
     with pytest.raises(MusterError, match=r"\['elsewhere'\].*\n?.*Fix: give one private subnet"):
         run(lambda: Platform("own", PlatformArgs(stack=stack, artifacts=artifacts, cluster=inputs)))
@@ -139,7 +139,7 @@ def test_a_vpc_without_a_subnet_for_every_zone_is_refused() -> None:
 
 def test_a_value_that_the_provider_does_not_take_is_refused() -> None:
     stack = shipped.shipped("eks-prod")
-    artifacts = upstream.resolve_artifacts(stack, name="eks-prod")
+    artifacts = resolved.resolve_artifacts(stack, name="eks-prod")
     network = ExistingNetworkArgs(network="n", subnetwork="s", pods="p", services="v")
     args = PlatformArgs(stack=stack, artifacts=artifacts, cluster=ClusterInputs(network=network))
     with pytest.raises(MusterError, match="network: a cluster of provider eks does not take it"):
@@ -190,7 +190,7 @@ def test_scheduler_and_gang_admission_work_without_a_platform() -> None:
         cluster = ExistingCluster(
             "here", ExistingClusterArgs(cluster_name="here", kubeconfig="{}", context="c")
         )
-        context = PlatformContext.of(stack, cluster, artifacts=upstream.resolve_artifacts(stack, name="x"))
+        context = PlatformContext.of(stack, cluster, artifacts=resolved.resolve_artifacts(stack, name="x"))
         crds = Bundle(
             "crds",
             manifests=crd_manifests(context),

@@ -10,11 +10,11 @@ from typing import Any
 import pulumi
 import pytest
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.program import make
 from muster.config import load
-from muster.model.charts import ImageSource
 from muster.model.clusters import ExistingCluster, Provider
+from muster.model.programs import ImageSource
 from release.reference import outputs
 from tests.mocks.recorder import run
 
@@ -41,7 +41,7 @@ def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
     if provider is Provider.EXISTING:
         stack = replace(stack, cluster=ExistingCluster(name="x", context="here", kubeconfig=kubeconfig))
     found: dict[str, Any] = {}
-    artifacts = upstream.resolve_artifacts(stack, name=STACKS[provider])
+    artifacts = resolved.resolve_artifacts(stack, name=STACKS[provider])
     run(lambda: found.update(make(stack, artifacts=artifacts, source=ROOT / "stacks" / "none.yaml")))
     return found
 

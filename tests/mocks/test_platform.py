@@ -18,10 +18,9 @@ from muster.components.gang_pods import sizing_of
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.model.charts import Chart
 from muster.model.observability import RecordingSettings
 from muster.model.priorities import HIGHEST
-from muster.model.programs import ProgramOptions
+from muster.model.programs import Chart, ProgramOptions
 from muster.model.stack import GangMode, Stack
 from muster.policies.pack import RULES
 from muster.policies.registered import Registered as Registry

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.components.platform import Platform, PlatformArgs
 from muster.components.program import deletion_guard
 from muster.config import load
@@ -24,7 +24,7 @@ MOST = 2_500_000
 
 def guarded(file: Path) -> Program:
     stack = replace(load(file), images=IMAGE)
-    artifacts = upstream.resolve_artifacts(stack, name=file.stem)
+    artifacts = resolved.resolve_artifacts(stack, name=file.stem)
     return run(
         lambda: deletion_guard(
             stack.cluster, Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts))

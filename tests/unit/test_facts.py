@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from pathlib import Path
 
-from muster.config.today import today
+from muster.config.stack import today
 from muster.paths import IMPORT_ROOT
 from release.facts import OLD_AFTER, PAGES, Fact, facts, links, old_facts, undated_links
 

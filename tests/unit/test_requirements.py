@@ -104,7 +104,7 @@ def test_extras_are_read_from_the_requirements_and_all_has_every_one_of_them() -
 
 @pytest.mark.parametrize("command", BASE_COMMANDS)
 def test_base_commands_import_nothing_of_the_extras(command: str) -> None:
-    done = without(HEAVY, f"import muster.cli.commands.{command}, muster.artifacts.upstream")
+    done = without(HEAVY, f"import muster.cli.commands.{command}, muster.artifacts.resolved")
     assert done.returncode == 0, done.stderr
 
 

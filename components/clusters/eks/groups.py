@@ -20,8 +20,7 @@ from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import EksCluster
 from muster.model.machines import AMD64, ARM64, Machine
 from muster.model.node_labels import node_labels
-from muster.model.nodes import Image, Placement
-from muster.model.pools import Pool
+from muster.model.pools import Image, Placement, Pool
 from muster.render.karpenter import user_data
 
 # How a machine of an EKS pool is launched: disks, metadata service, network interfaces, placement, market,

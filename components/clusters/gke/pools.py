@@ -11,8 +11,7 @@ import pulumi_gcp as gcp
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import GkeCluster, GpuDriver, ReleaseChannel
-from muster.model.nodes import LocalDisks, NetworkProfile, NodeNetwork, Placement
-from muster.model.pools import MOST_RUN, Pool
+from muster.model.pools import MOST_RUN, LocalDisks, NetworkProfile, NodeNetwork, Placement, Pool
 
 # What a node of a GKE pool is made of: machine, disks, GPUs, driver, labels, taints, how it is bought.
 # Sources of the values for queued pools: docs of flex-start with queued provisioning

@@ -15,7 +15,7 @@ from muster.errors import ExitCode, MusterError
 from muster.model.quantities import many
 from muster.model.stack import Stack
 from muster.paths import stack_name
-from muster.validation.placeholders import placeholder_rules
+from muster.validation.clusters import placeholder_rules
 
 _EXAMPLES = """
 muster check job.yaml --stack prod --team vision

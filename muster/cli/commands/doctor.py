@@ -23,12 +23,11 @@ from muster.cli.options import (
 from muster.cli.output import note, put, put_json
 from muster.cloud.backend import make
 from muster.cloud.doctor.examine import Reach, examine
-from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.record import record
+from muster.cloud.doctor.findings import Finding, State, record
 from muster.cloud.doctor.support import check_prices, updates
 from muster.cloud.price_lists import read_price_file, write_price_file
 from muster.config.project import load_document
-from muster.config.today import today
+from muster.config.stack import today
 from muster.distribution import version
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect

@@ -6,18 +6,24 @@ from pathlib import Path
 import click
 
 from muster import config
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.oci.image import index_of
 from muster.artifacts.oci.registry import Repository, Web, digest_of
-from muster.artifacts.publish import stackfile
+from muster.artifacts.publish import build
 from muster.artifacts.publish.bom import bill
-from muster.artifacts.publish.build import make_repository, repository_of
-from muster.artifacts.publish.stackfile import pins, write_charts, write_image, write_pins
+from muster.artifacts.publish.build import (
+    make_repository,
+    pins,
+    repository_of,
+    write_charts,
+    write_image,
+    write_pins,
+)
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY, STACK, existing_stack, stack_argument
 from muster.cli.output import progress
-from muster.config.errors import ConfigError
+from muster.config.document import ConfigError
 from muster.errors import ExitCode
 from muster.paths import stack_name
 
@@ -123,7 +129,7 @@ def image_pin(stack: str) -> None:
     images = _printed(pins(loaded, web=web))
     if images:
         write_pins(file, images)
-    found = _printed(stackfile.digests(loaded, web=web))
+    found = _printed(build.digests(loaded, web=web))
     if found:
         write_charts(file, found)
     if images or found:
@@ -157,9 +163,9 @@ def image_charts(*, folder: Path, mirror: str | None, stack: str | None) -> None
 
     With STACK, in the versions that its `muster:versions` names.
     """
-    known = catalogue() if stack is None else upstream.chosen(config.load(existing_stack(stack)))
+    known = catalogue() if stack is None else resolved.chosen(config.load(existing_stack(stack)))
     entries = list(known.charts.values())
-    for name, digest in stackfile.fetch(entries, folder, mirror=mirror):
+    for name, digest in build.fetch(entries, folder, mirror=mirror):
         click.echo(f"{name}: {digest}")
     click.echo(
         f"set `muster:charts: {{path: {folder}}}`; `muster image pin STACK` writes the digests beside it"

@@ -193,7 +193,7 @@ def snapshot(*, kubeconfig: Path | None, context: str, out: str) -> None:
     """
     api = connect(kubeconfig_path(kubeconfig), context=context, progress=note_list)
     found = fetch_snapshot(api)
-    if found.scheduler.is_kai and found.pod_groups is None:
+    if found.lacks_work:
         note("`list` is missing on pods, nodes, podgroups or bindrequests: `muster what-if` needs them.")
     put(out, format_snapshot(found))
 

@@ -18,12 +18,11 @@ from muster.cli.options import (
 )
 from muster.cli.output import progress, put_json
 from muster.errors import ExitCode, MusterError
-from muster.local import preflight
+from muster.local import LocalClusterError, preflight
 from muster.local.builder.cache import cache_root
 from muster.local.builder.children import BuildStoppedError
 from muster.local.cluster import control, network_policies
 from muster.local.cluster.local_cluster import LocalCluster, environment, existing, named
-from muster.local.errors import LocalClusterError
 
 
 @command(examples="muster local down\nmuster local down --name second")

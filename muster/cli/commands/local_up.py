@@ -10,16 +10,14 @@ from muster.cli.commands.local import building, kubectl
 from muster.cli.options import FILE, autoscaler_option, name_option, programs_option, scheduler_option
 from muster.cli.output import is_quiet, note, progress
 from muster.errors import ExitCode, MusterError
-from muster.local import kai, karpenter, preflight
+from muster.local import LocalClusterError, kai, karpenter, preflight
 from muster.local.builder import bundle, everything
 from muster.local.builder.cache import cache_root
 from muster.local.builder.progress import clock_text
 from muster.local.builder.releases import pin
 from muster.local.cluster import boot, control
 from muster.local.cluster.local_cluster import LocalCluster, existing
-from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
-from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import offering
 from muster.model.quantities import many
 from muster.model.stack import Scheduler
@@ -77,7 +75,7 @@ def local_up(
         _already_up(found[0], scheduler, autoscaler)
         return
     by_karpenter = autoscaler is Autoscaler.KARPENTER
-    has_kai = scheduler.is_kai
+    has_kai = bool(scheduler.traits.local_program)
     _refuse_together(scheduler, autoscaler)
     offered = pools or (KAI_POOLS if has_kai else KARPENTER_POOLS if by_karpenter else LOCAL_POOLS)
     _check_pools(offered, by_karpenter=by_karpenter)
@@ -106,16 +104,16 @@ def _check_pools(file: Path, *, by_karpenter: bool) -> None:
     try:
         offered = offering.read(file)
         if by_karpenter:
-            cloud_of_karpenter.instance_types(offered)
+            karpenter.instance_types(offered)
     except offering.OfferingError as error:
         fix = "correct the file of --pools."
         raise MusterError(f"{error}.", fix=fix, exit_code=ExitCode.UNUSABLE) from None
 
 
 def _refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
-    if scheduler.is_kai and autoscaler is Autoscaler.KARPENTER:
+    if scheduler.traits.local_program and autoscaler is Autoscaler.KARPENTER:
         raise MusterError(
-            "--scheduler kai with --autoscaler karpenter: no stack of the local cluster has both.",
+            f"--scheduler {scheduler} with --autoscaler karpenter: no stack of the local cluster has both.",
             fix="leave one of them out.",
             exit_code=ExitCode.UNUSABLE,
         )

@@ -19,10 +19,9 @@ from muster.paths import stack_name
 from muster.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from muster.preview.proposal.evaluate import Budget
-    from muster.preview.proposal.goals import Goal, Sample
-    from muster.preview.proposal.knobs import Values
+    from muster.preview.proposal.evaluate import Budget, Goal, Sample
     from muster.preview.proposal.proposal import Proposal
+    from muster.preview.proposal.search import Values
     from muster.replay.recording import Recording
 
 _PREFIXES: Final = {"quota": "", "borrow": "borrow ", "lend": "lend "}
@@ -144,15 +143,15 @@ def _propose(
     is_written: bool,
 ) -> Proposal:
     from muster.config import load
-    from muster.preview.proposal.evaluate import Subject
-    from muster.preview.proposal.goals import parse_goal
+    from muster.preview.proposal.evaluate import Subject, parse_goal
     from muster.preview.proposal.proposal import propose
     from muster.replay.player import ensure_player
 
     stack = load(file)
-    if stack.scheduler.is_kai:
+    if not stack.scheduler.traits.admits_jobs:
         raise MusterError(
-            "plan searches with Kueue alone: it takes dozens of replays, and one with KAI can take minutes.",
+            "plan searches with Kueue alone: it takes dozens of replays, and one with "
+            f"{stack.scheduler.proper_name} can take minutes.",
             fix="try a change by hand: muster diff STACK --replay RECORDING.",
         )
     text = file.read_bytes().decode()

@@ -14,10 +14,12 @@ from muster.config.edit import write_stack
 from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
 from muster.scaffold.project import (
+    BESIDE,
     FOLDER,
     SCHEMA,
     Project,
     Target,
+    compare,
     digest_of,
     lenient_policies,
     schema_text,
@@ -25,9 +27,10 @@ from muster.scaffold.project import (
     take_along,
     wheel_of,
     with_schema,
+    write_file,
+    write_project,
 )
-from muster.scaffold.update import BESIDE, compare, write_file, write_project
-from muster.scaffold.update import FILE as RECORD
+from muster.scaffold.project import FILE as RECORD
 
 _INIT_EXAMPLES = """
 muster init clusters --provider gke --name dev --name prod

@@ -7,8 +7,9 @@ from typing import Final
 
 import click
 import yaml
+from click.shell_completion import get_completion_class
 
-from muster.cli.command import command
+from muster.cli.command import COMPLETION, command
 from muster.cli.options import MemberType, json_option
 from muster.cli.output import STDOUT, put, put_json, terminal_columns
 from muster.columns import format_columns
@@ -269,3 +270,24 @@ def _note() -> str:
         f"\nPrices: {currencies}, on demand, in the cheapest region that Muster has a price of; "
         f"read {min(days)} to {max(days)}.\n"
     )
+
+
+# `muster completion`.
+
+
+_COMPLETION_EXAMPLES = """
+eval "$(muster completion bash)"
+eval "$(muster completion zsh)"
+muster completion fish > ~/.config/fish/completions/muster.fish
+"""
+
+
+@command(examples=_COMPLETION_EXAMPLES)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell. It completes commands, options and the names of stacks."""
+    found = get_completion_class(shell)
+    root = click.get_current_context().find_root().command
+    if found is None:
+        raise MusterError(f"{shell}: no completion is known.", fix="use bash, zsh or fish.")
+    click.echo(found(root, {}, "muster", COMPLETION).source())

@@ -116,9 +116,9 @@ def show(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
 
 
 def _order(document: Document) -> list[str]:
-    """Pools in the order in which Kueue tries them; none where they cannot be read, or KAI schedules."""
+    """Pools in the order in which they are tried; none where they cannot be read, or have none."""
     stack, _ = examine(document)
-    return [pool.name for pool in stack.pools] if stack and not stack.scheduler.is_kai else []
+    return [pool.name for pool in stack.pools] if stack and stack.scheduler.traits.has_flavors else []
 
 
 def _record(document: Document, *, origins: bool) -> dict[str, object]:

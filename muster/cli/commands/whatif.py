@@ -115,12 +115,15 @@ def cli(
     name, before, after = _sides(stack, base, manifests)
     lengths = _durations(duration)
     work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
-    has_kai = before.scheduler.is_kai or after.scheduler.is_kai
-    if has_kai and synthetic:
+    admits_jobs = before.scheduler.traits.admits_jobs and after.scheduler.traits.admits_jobs
+    if synthetic and not admits_jobs:
         raise InputError("--synthetic makes up work for Kueue alone.", fix="--snapshot or --kubeconfig.")
-    if has_kai and lengths:
+    if lengths and not admits_jobs:
         raise InputError("--duration: with KAI no job ends.", fix="leave it out.")
-    report, record, is_settled = _replay(name, before, after, work, durations=lengths, seconds=seconds)
+    if admits_jobs:
+        report, record, is_settled = _replay(name, before, after, work, durations=lengths)
+    else:
+        report, record, is_settled = _replay_kai(name, before, after, work, seconds=seconds)
     if to_markdown:
         put(to_markdown, markdown.format_comment(report))
     elif not (to_html or as_json):
@@ -136,7 +139,7 @@ def cli(
 
 
 def _replay(
-    name: str, base: Stack, head: Stack, work: Snapshot, *, durations: Mapping[str, float], seconds: float
+    name: str, base: Stack, head: Stack, work: Snapshot, *, durations: Mapping[str, float]
 ) -> tuple[Report, object, bool]:
     """The report, its JSON, and whether the scheduler decided everything within the time limit of a side."""
     # They bring what builds the players, which `--help` does not need.
@@ -144,8 +147,6 @@ def _replay(
     from muster.preview.whatif import report as comparison
     from muster.replay.player import UnplayableError, ensure_player
 
-    if base.scheduler.is_kai or head.scheduler.is_kai:
-        return _replay_kai(name, base, head, work, seconds=seconds)
     scenario = Scenario(snapshot=work, durations=durations)
     try:
         with progress():

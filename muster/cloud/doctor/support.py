@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from muster.artifacts.upstream import versions_of
+from muster.artifacts.resolved import versions_of
 from muster.cloud.clients import AmazonError, Google, from_amazon
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.price_lists import refreshed
@@ -19,8 +19,8 @@ from muster.model.clusters import EksCluster
 from muster.model.prices import PriceTable
 from muster.model.programs import PLACEMENTS, Program, Version, running_version
 from muster.model.stack import Stack
-from muster.model.support_calendar import Outlook, Phase
 from muster.model.transitions import Verdict, judge
+from muster.model.versions import Outlook, Phase
 from muster.validation.versions import cluster_outlook
 
 # How the last updates of a stack went: how long, with what result, how many resources.

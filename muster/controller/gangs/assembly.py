@@ -39,7 +39,6 @@ from muster.controller.gangs.deadlines import (
     stall_after,
     stalls_at,
 )
-from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.identity import (
     ATTEMPT,
     request_of_placeholder,
@@ -50,7 +49,13 @@ from muster.controller.gangs.indexes import lease_of
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
-from muster.controller.gangs.progress import format_capacity, format_nodes, format_request, format_turn
+from muster.controller.gangs.progress import (
+    format_capacity,
+    format_ending,
+    format_nodes,
+    format_request,
+    format_turn,
+)
 from muster.controller.gangs.reasons import STALLED, Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec

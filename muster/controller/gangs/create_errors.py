@@ -2,7 +2,7 @@
 
 A rejection ends the attempt: the same object would be rejected again while the gang holds quota without
 progress, and its user would not read why. reasons.py decides whether a later attempt may succeed. Answers
-that are no rejection (429, no answer, for a while what startup.py recognises) are left to the work queue's
+that are no rejection (429, no answer, for a while what `Startup` recognises) are left to the work queue's
 backoff.
 """
 

@@ -9,8 +9,7 @@ that is created again carries the newest. The policy decides how long nodes may 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from muster.controller.gangs.capacity_claims import PodClaim, pinned_demand
-from muster.controller.gangs.consumers import Consumers
+from muster.controller.gangs.capacity_claims import Consumers, PodClaim, pinned_demand
 from muster.controller.gangs.objects import Node, Pod
 from muster.controller.gangs.split import Gang
 from muster.controller.gangs.verify import Placement, PodDemand, is_usable, verify

@@ -26,7 +26,6 @@ from muster.controller.gangs.broken_nodes import (
     nodes_with_tainted_devices,
 )
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
-from muster.controller.gangs.held_nodes import HeldNodes
 from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
@@ -43,7 +42,7 @@ from muster.controller.gangs.policies import Policies, PolicyReconciler
 from muster.controller.gangs.reconciler import D, GangReconciler, Hooks, S, T
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.taints import NodeTaints
-from muster.controller.gangs.unused_nodes import UnusedNodes
+from muster.controller.gangs.unused_nodes import HeldNodes, UnusedNodes
 from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.clock import utc_now

@@ -23,7 +23,6 @@ from itertools import groupby, islice
 from typing import Final
 
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.ending import is_due
 from muster.controller.gangs.identity import place_of_template, request_of_template
 from muster.controller.gangs.lease import RUN, format_time, lease_end, parse_time, run_duration
 from muster.controller.gangs.objects import (
@@ -36,6 +35,7 @@ from muster.controller.gangs.objects import (
     ProvisioningRequestSpec,
     ProvisioningRequestStatus,
 )
+from muster.controller.gangs.progress import is_due
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import PodDemand, verify

@@ -3,7 +3,7 @@
 Pure: depends only on API objects and the current time, so that after a crash the same objects lead to the
 same decision. Each batch of gated pods either passes whole or holds no capacity.
 
-    every pod of the batch exists                    (batches.py)
+    every pod of the batch exists                    (groups.py)
       -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
       -> every pod is annotated and ungated, the leader last
@@ -20,11 +20,12 @@ the pods again, gated.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
+from muster.controller.gangs import progress as shared
 from muster.controller.gangs.actions import Delete, EmitEvent, HoldNode, deletions
 from muster.controller.gangs.assembly import (
     TURN_RECHECK,
@@ -44,13 +45,14 @@ from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.deadlines import settles_at
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT, promised_by
 from muster.controller.gangs.lease import format_time
+from muster.controller.gangs.objects import Pod
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
-from muster.controller.gangs.progress import format_release, format_wait
+from muster.controller.gangs.progress import format_ending, format_release, format_wait, is_due, recheck_at
 from muster.controller.gangs.reasons import Loss, loss
-from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
+from muster.controller.gangs.retry import REFUSED, RetryHistory, next_attempt, parse_history, truncate_seconds
+from muster.controller.gangs.split import Gang
 from muster.controller.kai.actions import (
     Action,
     Decision,
@@ -72,18 +74,6 @@ from muster.controller.kai.labels import (
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
 from muster.controller.kai.preemption import Preemption
-from muster.controller.kai.progress import (
-    BELOW_MINIMUM,
-    RESTARTED,
-    format_backoff,
-    format_ending_pods,
-    format_incomplete,
-    format_preempting,
-    format_queue_wait,
-    format_refusal,
-    format_ungated,
-    format_unreadable,
-)
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.recall import hosts_of, recall, recall_ends, requeue_broken
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
@@ -531,3 +521,52 @@ def _keep_gated(cluster_snapshot: ClusterSnapshot, reason: str) -> tuple[Action,
         gated, key=lambda pod: (pod.metadata.creation_timestamp or cluster_snapshot.now, pod.metadata.name)
     )
     return _set_status(oldest, format_unreadable(reason))
+
+
+# Texts on the leader of a batch and in Events.
+#
+# Each follows from the batch's state alone, so it changes only when that does: a gang that waits costs no
+# writes.
+
+
+RELEASED = "released"
+RESTARTED = "starts over: what was refused has changed"
+BELOW_MINIMUM = "starts over: what KAI starts with has lost pods"
+
+
+def format_queue_wait(shortfall: str, ending: Sequence[Pod]) -> str:
+    """`ending`: pods that the queue may still hold."""
+    return f"waits for its queue: {shortfall}" + (f"; {format_ending(ending)}" if ending else "")
+
+
+def format_incomplete(missing: str) -> str:
+    return f"waits until it has all {missing}"
+
+
+def format_ending_pods(pods: Sequence[Pod]) -> str:
+    return f"waits for its earlier pods: {format_ending(pods)}"
+
+
+def format_unreadable(reason: str) -> str:
+    return f"held back: {reason}"
+
+
+def format_backoff(history: RetryHistory) -> str:
+    """Of a gang that waits for its next try."""
+    return shared.format_backoff(history, kept="holds no capacity")
+
+
+def format_refusal(history: RetryHistory) -> str:
+    """Of a gang that no further try can help."""
+    fix = f"change its object or create it anew, or remove the annotation {REFUSED} from its pod to try again"
+    return f"refused: {history.refused}. Fix: {fix}"
+
+
+def format_preempting(taking: str | None) -> str:
+    """Of a gang that passes for KAI to make room. `taking`: how, where that was just decided."""
+    return f"{RELEASED}: KAI makes room for it" + (f", {taking}" if taking else "")
+
+
+def format_ungated(gang: Gang) -> str:
+    came = shared.format_provisioned(gang) if gang.request_specs else "nothing to provision"
+    return f"{RELEASED}: {came}"

@@ -6,6 +6,7 @@ once. Requests are muster.controller.gangs'; decide.py decides what to do.
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -24,10 +25,12 @@ from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
+from muster.controller.gangs.placeholders import quantity
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kai.actions import (
     Action,
     DeleteRunning,
@@ -38,15 +41,15 @@ from muster.controller.kai.actions import (
 )
 from muster.controller.kai.labels import STATUS, owner_of, owners_of
 from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GangOwner, GatedPod, WholePod
-from muster.controller.kai.pod_groups import PodGroupDemand
+from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
 from muster.controller.kai.preemption import HOSTNAME
-from muster.controller.kai.templates import template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.events import EventRecorder
 from muster.model.names import GANG_GATE, UNDISTURBED
+from muster.model.pods import Amounts
 
 
 class Executor:
@@ -215,3 +218,34 @@ def _bounded(live: WholePod, hosts: Sequence[str]) -> dict[str, Any]:
 
 _INDEPENDENT: Final = (HoldNode, Delete)
 """Writes of which a gang has one for each of its pods, and which do not depend on each other."""
+
+
+# A pod as nodes are requested for it.
+#
+# Copies from a gated pod into the PodTemplate of a request what the scheduler looks at. Pods that share GPUs
+# become one pod of whole GPUs. Ownership is muster.controller.gangs'.
+
+
+# What belongs to one pod of many, or that a template may not carry beside its class.
+_OWN: Final = ("nodeName", "schedulingGates", "hostname", "subdomain", "priority", "preemptionPolicy")
+
+
+def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
+    """The template of equal pods, made from one of them."""
+    spec: Json = {key: deepcopy(value) for key, value in pod.spec.items() if key not in _OWN}
+    spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **group_demand.demand.needs.node_selector}
+    added = missing_tolerations(group_demand.demand.flavor, group_demand.pods[0].spec.tolerations)
+    spec["tolerations"] = [*spec.get("tolerations", []), *map(msgspec.to_builtins, added)]
+    if group_demand.is_packed:
+        spec.pop("initContainers", None)
+        spec["containers"] = [_packed(spec["containers"][0], group_demand.demand.needs.amounts)]
+    fill_requests(spec)
+    own = {key: value for key, value in pod.metadata.annotations.items() if key in UNDISTURBED}
+    return {"metadata": {"labels": dict(pod.metadata.labels), "annotations": own}, "spec": spec}
+
+
+def _packed(container: Json, amounts: Amounts) -> Json:
+    """One container that requests all: extended resources need a limit that equals the request."""
+    written = {name: quantity(name, amount) for name, amount in amounts.items() if amount}
+    limits: dict[str, Any] = {name: text for name, text in written.items() if "/" in name}
+    return {**container, "resources": {"requests": written, "limits": limits}}

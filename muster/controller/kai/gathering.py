@@ -6,17 +6,17 @@ decision on, because the caches show it when it is written. All else in memory i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
+from typing import Any
 
 from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
-from muster.controller.gangs.turn_index import TurnIndex
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import TurnIndex, TurnPosition
 from muster.controller.kai.actions import Decision
-from muster.controller.kai.gang_owners import GangOwners
 from muster.controller.kai.indexes import BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (
     CLUSTERS,
@@ -29,13 +29,37 @@ from muster.controller.kai.labels import (
     preempts_since,
 )
 from muster.controller.kai.ledger import Ledger
-from muster.controller.kai.objects import GangOwner, GatedPod, PriorityClass, Queue
+from muster.controller.kai.objects import CountedWork, GangOwner, GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL
+
+# The objects that gangs belong to, of every kind that the stack serves, as one cache.
+
+
+class GangOwners:
+    """Ray clusters and other work, by the keys of their gangs."""
+
+    def __init__(self, clusters: Informer[RayCluster], work: Sequence[Informer[CountedWork]]) -> None:
+        self._clusters = clusters
+        self._work = {each.resource.kind: each for each in work}
+
+    def get(self, key: Key) -> GangOwner | None:
+        kind = key.name.rpartition("/")[0]
+        cache = self._work.get(kind) if kind else self._clusters
+        return cache.get(key) if cache else None
+
+    def __iter__(self) -> Iterator[GangOwner]:
+        return chain(self._clusters.store, *(each.store for each in self._work.values()))
+
+    def listen(self, listener: Callable[[Any, Any], None]) -> None:
+        """`listener`: is called with (before, after), as that of a store."""
+        self._clusters.store.listen(listener)
+        for each in self._work.values():
+            each.store.listen(listener)
 
 
 class Gathering(TurnIndex):

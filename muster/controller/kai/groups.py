@@ -6,11 +6,15 @@ minReplicas is 0. With fewer, nodes would be bought for a gang that KAI does not
 pods that its controller makes at a time, whatever KAI starts with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from muster.controller.kai.labels import HEAD_GROUP
-from muster.controller.kai.objects import CountedWork, GangOwner, RayCluster, WorkerGroup
+from muster.controller.gangs.identity import ATTEMPT, digest
+from muster.controller.gangs.retry import parse_history
+from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated, part_of
+from muster.controller.kai.objects import CountedWork, GangOwner, GatedPod, RayCluster, WorkerGroup
 from muster.model.names import KAI_BATCH_MINIMUM
 from muster.model.quantities import many, read_count
 from muster.model.work import MAIN, Work, value_at
@@ -94,3 +98,153 @@ def _least(group: WorkerGroup) -> int:
             f"which KAI does not group; raise replicas"
         )
     return least or replicas
+
+
+# Which pods of a gang are ungated together.
+#
+# Computed from the pods alone. Until KAI's minimum exists, the pods that complete it are one batch: all of
+# them or none. Later pods (a cluster that scales up, a pod created again above the minimum) are ungated group
+# by group, so that together with earlier ones they make whole replicas.
+#
+# An object of which KAI makes several gangs, as of the groups of a LeaderWorkerSet, has batches for each by
+# itself.
+#
+# Every batch has a leader, its oldest gated pod. The leader's uid and its number of attempts identify an
+# attempt, and its gate is removed last: after a crash or a change of leaders in the middle of a release the
+# same batch is found again, with what is still gated and, by their annotation, what has passed.
+
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """`gated` starts with the leader; `ungated` are those whose gate this very attempt has removed."""
+
+    attempt: str
+    gated: tuple[GatedPod, ...]
+    ungated: tuple[GatedPod, ...] = ()
+    missing_reason: str = ""
+    """Why it is not complete; empty when all of its pods exist."""
+    refills: bool = False
+    """It completes a minimum of which other pods have passed before."""
+    unit: int = 0
+    """0: all or none. Else it may pass in part, so many pods at a time fewer."""
+
+    @property
+    def leader(self) -> GatedPod:
+        return self.gated[0]
+
+    @property
+    def pods(self) -> tuple[GatedPod, ...]:
+        return (*self.gated, *self.ungated)
+
+    @property
+    def parts(self) -> range:
+        """How many pods of it may pass in part, the most first."""
+        return range(len(self.pods) - self.unit, 0, -self.unit) if self.unit else range(0)
+
+    def first(self, count: int) -> "Batch":
+        """The batch cut to so many pods, those that have passed among them."""
+        kept = max(1, count - len(self.ungated))
+        return Batch(
+            attempt=self.attempt,
+            gated=self.gated[:kept],
+            ungated=self.ungated,
+            missing_reason=self.missing_reason,
+            refills=self.refills,
+            unit=self.unit,
+        )
+
+
+def batches(cluster: GangOwner, pods: Sequence[GatedPod], *, leaders: Collection[str]) -> tuple[Batch, ...]:
+    """The batches of a cluster's live pods. `leaders`: uids that requests in the API name as their leader.
+
+    Raises ValueError for a cluster that KAI refuses to group.
+    """
+    parts: dict[str, list[GatedPod]] = {}
+    for pod in sorted(pods, key=lambda pod: _order(pod, leaders)):
+        parts.setdefault(part_of(pod, cluster), []).append(pod)
+    return tuple(batch for members in parts.values() for batch in _batches_of(cluster, members, leaders))
+
+
+def _batches_of(cluster: GangOwner, pods: Sequence[GatedPod], leaders: Collection[str]) -> tuple[Batch, ...]:
+    by_group: dict[str, list[GatedPod]] = {}
+    for pod in pods:
+        by_group.setdefault(group_of(pod), []).append(pod)
+    least = needed(cluster)
+    open_groups = {
+        group: count
+        for group, count in least.items()
+        if sum(not is_gated(pod) for pod in by_group.get(group, ())) < count
+    }
+    if open_groups:
+        core = _core(cluster, by_group, least, open_groups, leaders)
+        return (core,) if core else ()
+    return tuple(
+        _growth(cluster, group, members) for group, members in by_group.items() if any(map(is_gated, members))
+    )
+
+
+def _core(
+    cluster: GangOwner,
+    by_group: Mapping[str, list[GatedPod]],
+    least: Mapping[str, int],
+    open_groups: Mapping[str, int],
+    leaders: Collection[str],
+) -> Batch | None:
+    waiting = [pod for group in open_groups for pod in by_group.get(group, ()) if is_gated(pod)]
+    if not waiting:
+        return None
+    leader = min(waiting, key=lambda pod: _order(pod, leaders))
+    attempt = attempt_of(cluster, leader)
+    gated, ungated, missing_reason, refills = [], [], [], False
+    for group, count in least.items():
+        members = by_group.get(group, [])
+        passed = [pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt]
+        others = sum(not is_gated(pod) for pod in members) - len(passed)
+        chosen = [pod for pod in members if is_gated(pod)][: max(0, count - others - len(passed))]
+        gated += chosen
+        ungated += passed
+        refills = refills or others > 0
+        if others + len(passed) + len(chosen) < count:
+            why = ", which is suspended" if suspended(cluster, group) else ""
+            # Not how many exist: each pod that KubeRay makes would be a write.
+            missing_reason.append(f"{many(count, 'pod')} of {group}{why}")
+    gated.sort(key=lambda pod: _order(pod, leaders))
+    return Batch(
+        attempt=attempt,
+        gated=tuple(gated),
+        ungated=tuple(ungated),
+        missing_reason=", ".join(missing_reason),
+        refills=refills,
+    )
+
+
+def _growth(cluster: GangOwner, group: str, members: Sequence[GatedPod]) -> Batch:
+    gated = tuple(pod for pod in members if is_gated(pod))
+    attempt = attempt_of(cluster, gated[0])
+    ungated = tuple(pod for pod in members if not is_gated(pod) and _attempt(pod) == attempt)
+    unit = hosts(cluster, group)
+    # A replica may lack only one pod that was lost: KubeRay makes that one again, and no other with it.
+    others = len(members) - len(gated) - len(ungated)
+    whole = len(members) // unit * unit - others
+    missing_reason = "" if whole > 0 else f"{many(unit, 'pod')} of a replica of {group}"
+    batch = Batch(attempt=attempt, gated=gated, ungated=ungated, missing_reason=missing_reason, unit=unit)
+    return batch if missing_reason else batch.first(whole)
+
+
+def attempt_of(cluster: GangOwner, leader: GatedPod) -> str:
+    """The identity of the leader's present attempt, fit for a label."""
+    return digest(cluster.metadata.uid, leader.metadata.uid, str(parse_history(leader).tries))
+
+
+def _attempt(pod: GatedPod) -> str:
+    return pod.metadata.annotations.get(ATTEMPT, "")
+
+
+def _order(pod: GatedPod, leaders: Collection[str]) -> tuple[bool, bool, datetime, str]:
+    """Who leads already, then the head, then by age: pods made within one second are ordered by name."""
+    meta = pod.metadata
+    is_head = group_of(pod) == HEAD_GROUP
+    return meta.uid not in leaders, not is_head, meta.creation_timestamp or _FIRST, meta.name

@@ -5,16 +5,15 @@ starts on them.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from muster.controller.gangs import held_nodes
-from muster.controller.gangs.held_nodes import ALWAYS
+from muster.controller.gangs import unused_nodes
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder
 from muster.controller.gangs.indexes import BY_REQUEST
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.objects import Placeholder, PodTemplate
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import parse_history
-from muster.controller.gangs.unused_nodes import ASKED_AGAIN, GONE
-from muster.controller.kai.batches import attempt_of
+from muster.controller.gangs.unused_nodes import ALWAYS, ASKED_AGAIN, GONE
+from muster.controller.kai.groups import attempt_of
 from muster.controller.kai.indexes import BY_CLUSTER
 from muster.controller.kai.labels import LEADER, handed_over_at, is_bound, is_finished, is_gated
 from muster.controller.kai.objects import GangOwner, GatedPod
@@ -23,7 +22,7 @@ from muster.controller.kube.resource import Key
 from muster.model.names import PLACED_ANNOTATION
 
 
-class HeldNodes(held_nodes.HeldNodes[View]):
+class HeldNodes(unused_nodes.HeldNodes[View]):
     def _held_by(self, owner: GangOwner, template: PodTemplate, held_as: str) -> datetime | None:
         if owner.metadata.deletion_timestamp:
             return None

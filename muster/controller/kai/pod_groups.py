@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.demand import Demand, PodNeeds, Uncopied, pod_amounts, pod_needs, uncopied
 from muster.controller.gangs.gpu_parts import Share, read_share, shared_gpus
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
-from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.kai.labels import group_of, pool_of
 from muster.controller.kai.objects import REQUIRED_PLACEMENT, GangOwner, GatedPod
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy

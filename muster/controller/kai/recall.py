@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent
-from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
+from muster.controller.gangs.progress import is_due, recheck_at
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster

@@ -21,8 +21,7 @@ from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
-from muster.controller.kai.batches import Batch, batches
-from muster.controller.kai.groups import is_kept_whole, needed
+from muster.controller.kai.groups import Batch, batches, is_kept_whole, needed
 from muster.controller.kai.labels import (
     CLUSTER_UID,
     LEADER,

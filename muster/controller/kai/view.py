@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
-from muster.controller.gangs.ending import in_the_way, recheck_at
 from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_LEASE,
@@ -29,6 +28,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
+from muster.controller.gangs.progress import in_the_way, recheck_at
 from muster.controller.gangs.split import split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
@@ -36,8 +36,7 @@ from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.vacated_leases import can_be_taken
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
-from muster.controller.kai.gang_owners import GangOwners
-from muster.controller.kai.gathering import Gathering
+from muster.controller.kai.gathering import GangOwners, Gathering
 from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (
     CLUSTERS,

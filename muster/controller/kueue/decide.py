@@ -8,7 +8,7 @@ same decision. Either the gang becomes fully provisioned or it holds no capacity
       -> all Provisioned, nodes verified                                 (verify.py)
       -> Ready: Kueue admits and starts the job                          (running.py)
     A failure or a passed deadline on the way releases every request and leaves the quota until the next
-    attempt (release.py). A gang that runs and loses its nodes queues again.
+    attempt (running.py). A gang that runs and loses its nodes queues again.
 
 Invariants: never Ready before every request is provisioned and every node verified; never Retry on a Workload
 that is being evicted; no refusal of what may pass; no write when nothing has changed.
@@ -41,12 +41,17 @@ from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_provisioned, format_wait
 from muster.controller.kueue import scale_up
 from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, SetCheckState, State
-from muster.controller.kueue.check_state import set_check_state, set_pending
 from muster.controller.kueue.objects import PodSetUpdate
-from muster.controller.kueue.release import refuse, release_and_retry, try_next_flavor
-from muster.controller.kueue.running import notice_at, while_running, while_scaling_up
+from muster.controller.kueue.running import (
+    notice_at,
+    refuse,
+    release_and_retry,
+    try_next_flavor,
+    while_running,
+    while_scaling_up,
+)
 from muster.controller.kueue.scale_up import remove_claims
-from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.snapshot import WorkloadSnapshot, set_check_state, set_pending
 from muster.controller.kueue.without_quota import (
     activated,
     clear_check_state,

@@ -5,15 +5,14 @@ on them.
 from collections.abc import Iterator
 from datetime import datetime
 
-from muster.controller.gangs import held_nodes
-from muster.controller.gangs.held_nodes import ALWAYS
+from muster.controller.gangs import unused_nodes
 from muster.controller.gangs.identity import promised_by, request_of_template
 from muster.controller.gangs.indexes import BY_HELD, BY_REQUEST
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.objects import Placeholder, Pod, PodTemplate
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_as
 from muster.controller.gangs.retry import parse_history
-from muster.controller.gangs.unused_nodes import ASKED_AGAIN, GONE
+from muster.controller.gangs.unused_nodes import ALWAYS, ASKED_AGAIN, GONE
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.podsets import admitted_counts
@@ -21,7 +20,7 @@ from muster.controller.kueue.view import View
 from muster.model.names import HELD_TAINT_KEY
 
 
-class HeldNodes(held_nodes.HeldNodes[View]):
+class HeldNodes(unused_nodes.HeldNodes[View]):
     """A taint is that of one placeholder set, or of all sets of an elastic job, with a Workload for each
     growth.
     """

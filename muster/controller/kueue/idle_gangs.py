@@ -1,7 +1,7 @@
 """Running gangs whose GPUs do nothing: reported, and stopped where the `idle` of their queue says so.
 
 What GPUs do is the word of dcgm-exporter alone, read from its pods in namespaces in which no tenant has one
-(muster/model/exporters.py). They are listed before and after their pages are read, because an address may be
+(muster/model/programs.py). They are listed before and after their pages are read, because an address may be
 a tenant's by then, and a page counts for pods on its own node. A gang is idle while every GPU that it was
 admitted with is there once, under 1 % busy, and has used energy since the look before. Anything else, a page
 that is missing, old or contradicts itself included, begins its time anew.
@@ -55,7 +55,6 @@ from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.model import waiting
-from muster.model.exporters import EXPORTERS, PORT
 from muster.model.gangpolicy import IdleAction, IdlePolicy
 from muster.model.names import (
     GPU_RESOURCE,
@@ -65,6 +64,7 @@ from muster.model.names import (
     MULTI_KUEUE_ORIGIN,
     STOP_ANNOTATION,
 )
+from muster.model.programs import EXPORTER_PORT, EXPORTERS
 from muster.model.work import BY_KIND
 
 PERIOD: Final = 60.0
@@ -385,7 +385,7 @@ class IdleGangs:
 
 async def fetch_page(session: aiohttp.ClientSession, address: str) -> str:
     """Raises ValueError for an answer that is no page."""
-    url = URL.build(scheme="http", host=address, port=PORT, path="/metrics")
+    url = URL.build(scheme="http", host=address, port=EXPORTER_PORT, path="/metrics")
     async with session.get(url, allow_redirects=False) as answer:
         page = bytearray()
         async for part in answer.content.iter_any():

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from muster.controller.gangs.demand import amounts_once
+from muster.controller.gangs.demand import Uncopied, amounts_once, uncopied
 from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import (
     Container,
@@ -26,7 +26,6 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Taint,
 )
-from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.gangs.verify import is_tolerated, matches
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import (

@@ -10,8 +10,7 @@ from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.indexes import BY_POOL
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
-from muster.controller.gangs.turn_index import TurnIndex
-from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.turn_order import TurnIndex, TurnPosition
 from muster.controller.gangs.vacated_leases import is_taken
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Decision, State

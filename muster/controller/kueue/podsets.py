@@ -10,10 +10,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs, uncopied
 from muster.controller.gangs.objects import PodSpec, Toleration
 from muster.controller.gangs.split import Gang, split
-from muster.controller.gangs.uncopied import uncopied
 from muster.controller.kueue.objects import Flavors, PodSet, PodSetAssignment, Workload
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import UNCOUNTED_DEVICES

@@ -13,22 +13,23 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from muster.controller.gangs.actions import Delete, EmitEvent, deletions
+from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import first_end
 from muster.controller.gangs.missing import missing
 from muster.controller.gangs.outages import is_silent
-from muster.controller.gangs.progress import format_missing, format_silent
+from muster.controller.gangs.progress import format_missing, format_release, format_silent
 from muster.controller.gangs.reasons import loss
-from muster.controller.gangs.retry import RetryHistory, truncate_seconds
+from muster.controller.gangs.retry import RetryHistory, next_attempt, switch_flavor, truncate_seconds
 from muster.controller.gangs.verify import Placement
-from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, State
-from muster.controller.kueue.check_state import set_check_state
-from muster.controller.kueue.release import release_and_retry
+from muster.controller.kueue import scale_up
+from muster.controller.kueue.actions import Action, Deactivate, Decision, PatchAnnotations, State
+from muster.controller.kueue.flavor_fallback import next_flavor
 from muster.controller.kueue.scale_up import is_claimed, recheck_claims_at, remove_claims
-from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.model.gangpolicy import GangPolicy
+from muster.controller.kueue.snapshot import WorkloadSnapshot, set_check_state
+from muster.model.gangpolicy import GangPolicy, OnStockOut
 from muster.model.quantities import format_duration
-from muster.model.waiting import clock, rounded
+from muster.model.waiting import clock, refused, rounded
 
 RECHECK_INTERVAL: Final = timedelta(minutes=1)
 _CLOCK_SKEW: Final = timedelta(minutes=1)
@@ -258,3 +259,68 @@ def _back(snapshot: WorkloadSnapshot) -> EmitEvent:
 
 def _warn(reason: str, message: str) -> EmitEvent:
     return EmitEvent(kind="Warning", reason=reason, message=message)
+
+
+# How an attempt ends: release everything, then retry, try another flavor, or refuse.
+#
+# Responsible for the order of the writes: the history comes first, because a crash during the deletions is
+# finished from it. Scale-ups of elastic gangs end differently: scale_up.py.
+
+
+def try_next_flavor(
+    snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str, exhausted: str
+) -> Decision | None:
+    """Release everything and try the next flavor of the queue at once, where there is one. A scale-up stays
+    where the rest of its gang runs.
+    """
+    wants_next = policy.on_stock_out is OnStockOut.NEXT_FLAVOR and exhausted and not snapshot.keeps_quota
+    next_name = next_flavor(snapshot, policy, exhausted=exhausted) if wants_next else ""
+    if not next_name:
+        return None
+    next_history = switch_flavor(
+        snapshot.counted_history, began=snapshot.began, failure=failure, exhausted=exhausted, now=snapshot.now
+    )
+    message = f"{failure.rstrip('.')}. Everything is released; next it tries {next_name}"
+    return _leave_quota(snapshot, next_history, "GangMoves", message)
+
+
+def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
+    """Release every request and step out of the quota until the next try; after the last one, say so and
+    stop.
+    """
+    if snapshot.keeps_quota:
+        return scale_up.release_and_retry(snapshot, policy, failure)
+    uid = snapshot.workload.metadata.uid
+    # Time in which nothing could be requested (no controller ran, no policy was accepted) is no attempt.
+    began = snapshot.began if snapshot.attempted and snapshot.policy else snapshot.now
+    next_history = next_attempt(
+        snapshot.counted_history,
+        uid=uid,
+        began=began,
+        failure=failure,
+        now=snapshot.now,
+        policy=policy.retry,
+        in_turn=snapshot.kept_turn,
+    )
+    if next_history.refused:
+        return refuse(snapshot, next_history.refused)
+    return _leave_quota(snapshot, next_history, "GangReleased", format_release(next_history))
+
+
+def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
+    """Release everything and deactivate, until a person wants another try.
+
+    Not by the state Rejected: after that, Kueue 0.19.2 never queues a Workload again that a person activates
+    (it looks for the reason `Deactivated` and finds `DeactivatedDueToAdmissionCheck`).
+    """
+    if snapshot.keeps_quota:
+        return scale_up.refuse(snapshot, reason)
+    history = RetryHistory(refused=reason[:1000], avoid=snapshot.history.avoid)
+    return _leave_quota(snapshot, history, "GangRefused", refused(history.refused))
+
+
+def _leave_quota(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
+    """The history first: after a crash during the deletions it is what they are finished from."""
+    event = EmitEvent(kind="Warning", reason=reason, message=message)
+    actions: tuple[Action, ...] = (Deactivate(history=history), *delete_all(snapshot), event)
+    return Decision(actions=actions, requeue_at=history.retry_at)

@@ -31,10 +31,9 @@ from muster.controller.kueue.actions import (
     RecordRunningPods,
     RemoveClaims,
 )
-from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.clusters import WHOLE_RAY_CLUSTER
 from muster.controller.kueue.slices import replaces
-from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.snapshot import WorkloadSnapshot, set_pending
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import ELASTIC_JOB
 from muster.model.quantities import format_duration

@@ -22,6 +22,7 @@ from muster.controller.gangs.objects import (
     PROVISIONING_REQUEST,
     QUEUE_TREE,
     GangPolicyObject,
+    QueueTreeObject,
 )
 from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.reconciler import GangReconciler
@@ -75,7 +76,6 @@ from muster.controller.kueue.objects import (
     Workload,
 )
 from muster.controller.kueue.pending_workloads import PendingWorkloads
-from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.shutdown import on_shutdown
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
@@ -86,6 +86,7 @@ from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.review import Webhook
 from muster.model import names
 from muster.model.gangpolicy import GangPolicy, IdlePolicy
+from muster.model.queuetree import QueueTree, from_spec
 
 OURS: Final = Selection(labels=WORKLOAD_UID)
 RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
@@ -297,3 +298,26 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
         is_current=partial(manager.shows_all_writes, view.workloads),
         clock=utc_now,
     )
+
+
+# The queue tree: what a namespace's jobs may name, parsed once for each version of the object.
+
+
+_KEY: Final = Key("", names.QUEUE_TREE)
+
+
+class QueueTreeCache:
+    """The one QueueTree; an empty one while there is none, which judges nothing."""
+
+    def __init__(self, trees: Informer[QueueTreeObject]) -> None:
+        self._trees = trees
+        self._version = ""
+        self._read = QueueTree()
+
+    def current(self) -> QueueTree:
+        found = self._trees.get(_KEY)
+        version = found.metadata.resource_version if found else ""
+        if version != self._version:
+            self._read = from_spec(found.spec) if found else QueueTree()
+            self._version = version
+        return self._read

@@ -21,11 +21,10 @@ from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Action, Decision, State
-from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.checks import ACTIVE, is_ours
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.objects import ADMISSION_CHECK, AdmissionCheck
-from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.snapshot import WorkloadSnapshot, set_pending
 from muster.controller.kueue.view import View
 from muster.controller.kueue.without_quota import reactivate
 from muster.controller.runtime.informer import Informer

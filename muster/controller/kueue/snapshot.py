@@ -20,8 +20,15 @@ from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kueue import identity
-from muster.controller.kueue.actions import State
-from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
+from muster.controller.kueue.actions import SetCheckState, State
+from muster.controller.kueue.objects import (
+    CheckState,
+    Flavors,
+    PodSet,
+    PodSetAssignment,
+    PodSetUpdate,
+    Workload,
+)
 from muster.controller.kueue.podsets import done_since, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, cluster_of, is_elastic
 from muster.model import waiting
@@ -364,3 +371,20 @@ def claims_of(check_state: CheckState | None) -> Mapping[str, PodClaim]:
         )
         for each in (check_state.pod_set_updates if check_state else ())
     }
+
+
+# Our check state on a Workload, written only when it changes.
+
+
+def set_pending(snapshot: WorkloadSnapshot, message: str) -> tuple[SetCheckState, ...]:
+    """Pending, with these words, where Kueue has put our entry."""
+    return set_check_state(snapshot, State.PENDING, message) if snapshot.check_state else ()
+
+
+def set_check_state(
+    snapshot: WorkloadSnapshot, state: State, message: str, *, updates: tuple[PodSetUpdate, ...] = ()
+) -> tuple[SetCheckState, ...]:
+    current = snapshot.check_state
+    if current and (current.state, current.message, current.pod_set_updates) == (state, message, updates):
+        return ()
+    return (SetCheckState(state=state, message=message, updates=updates),)

@@ -12,7 +12,6 @@ from typing import Final
 
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.ending import in_the_way, recheck_at
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.indexes import (
     BY_ENDING,
@@ -35,6 +34,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_outage
 from muster.controller.gangs.owner import Owners
+from muster.controller.gangs.progress import in_the_way, recheck_at
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.surroundings import Surroundings

@@ -22,9 +22,8 @@ from muster.controller.kueue.actions import (
     SetFlavorAffinity,
     State,
 )
-from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.flavor_fallback import avoided_pools, pools_to_avoid
-from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.controller.kueue.snapshot import WorkloadSnapshot, set_pending
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 

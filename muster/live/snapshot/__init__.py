@@ -90,6 +90,11 @@ class Snapshot:
     pod_groups: tuple[PodGroup, ...] | None = None
     nodes: tuple[Node, ...] | None = None
 
+    @property
+    def lacks_work(self) -> bool:
+        """Whether what waits and runs is unknown: the reader had no right to list it."""
+        return not self.scheduler.traits.admits_jobs and None in (self.pod_groups, self.nodes)
+
     def used(self, queue: str, flavor: str, resource: str) -> int:
         """The usage of a queue; 0 where the queue does not exist."""
         found = next((each for each in self.queues if each.name == queue), None)

@@ -22,10 +22,10 @@ from muster.live.why.pods import (
     PodStatus,
     deployment_of,
     fetch_pods,
+    fetch_stock,
     pod_status,
     with_logs,
 )
-from muster.live.why.stock import fetch_stock
 from muster.model import names, waiting
 from muster.model.quantities import many
 from muster.model.work import QUEUED

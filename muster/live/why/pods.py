@@ -4,16 +4,22 @@ The reason is the first that applies: an image or a container that failed, an in
 the phase. Pods with equal reasons are one entry, with the last lines of the log of a container that ended.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import yaml
+
+from muster.bounded_yaml import load_all
 from muster.kubernetes.client import Client, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.live.fields import Json, find_condition, is_true, items, mapping, number, text, texts
+from muster.local.simulated_cloud import names as cloud_names
 from muster.model import names
+from muster.model.quantities import many
 from muster.model.work import PARTS
 from muster.printable import sanitize_line
 
@@ -230,3 +236,39 @@ def _ending(name: str, ended: Json) -> str:
     message = text(ended, "message")
     words = (text(ended, "reason"), f"exit code {number(ended, 'exitCode')}", message)
     return f"container {name} ended: {', '.join(filter(None, words))}"
+
+
+# What the simulated cloud of a local cluster has in stock of the pools that a job waits for.
+#
+# Another cluster has no such cloud, and nothing is said of it.
+
+
+_CONFIGS: Final = f"/api/v1/namespaces/{cloud_names.NAMESPACE}/configmaps"
+
+
+def fetch_stock(api: Client, pools: Collection[str], messages: str) -> tuple[str, ...]:
+    """A line for each offered pool that is one of `pools`, or that the messages name."""
+    offered = _data(api, cloud_names.POOLS_CONFIG, cloud_names.POOLS_KEY)
+    changed = _data(api, cloud_names.FAULTS_CONFIG, cloud_names.CAPACITY_KEY) if offered else {}
+    return tuple(
+        f"the simulated cloud has {many(stock, 'node')} of {name} in stock; "
+        f"`muster local capacity {name} NODES` changes it"
+        for name, stock in _stock(offered, changed)
+        if name in pools or re.search(rf"\b{re.escape(name)}\b", messages)
+    )
+
+
+def _stock(offered: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for pool in items(offered, "pools"):
+        name = text(pool, "name")
+        stock = changed.get(name, pool.get("stock"))
+        if isinstance(stock, int) and pool.get("enabled", True):
+            yield sanitize_line(name), stock
+
+
+def _data(api: Client, config: str, key: str) -> Mapping[str, Any]:
+    found = mapping(api.find(f"{_CONFIGS}/{config}", absent=HIDDEN))
+    try:
+        return mapping(next(load_all(text(found, "data", key)), {}))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}

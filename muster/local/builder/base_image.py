@@ -19,10 +19,10 @@ from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache, Entry, file_sha256, key_of
 from muster.local.builder.children import Children
 from muster.local.builder.versions import PythonBase
-from muster.local.errors import LocalClusterError
 
 _MADE_AT: Final = "1735689600"  # 2025-01-01: a fixed time, so that the same packages give the same bytes
 _TRIES: Final = 3

@@ -26,13 +26,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from muster.errors import ExitCode
+from muster.local import LocalClusterError
 from muster.local.builder.base_image import base_entry, packages_entry
 from muster.local.builder.cache import SUMS, Cache, Entry, file_sha256, key_of, seal
 from muster.local.builder.everything import Programs, Run
 from muster.local.builder.go import architecture, imported_entry
 from muster.local.builder.store import Artifacts, asset_entry
 from muster.local.builder.versions import RECORD, How, Origin, Program, Versions, load
-from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS
 
 FORMAT: Final = 1

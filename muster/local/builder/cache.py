@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local.errors import LocalClusterError
+from muster.local import LocalClusterError
 
 SUMS: Final = "SHA256SUMS"
 _KEPT: Final = 3  # a branch switched back and forth should not rebuild; a year of branches should not stay

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.errors import ExitCode, MusterError
-from muster.local.errors import LocalClusterError
+from muster.local import LocalClusterError
 
 _GRACE_SECONDS: Final = 5.0
 _TAIL: Final = 40

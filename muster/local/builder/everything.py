@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.errors import ExitCode
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache
 from muster.local.builder.children import BuildStoppedError, Children
 from muster.local.builder.go import GoBuilder, Toolchain, architecture, find_toolchain
@@ -32,7 +33,6 @@ from muster.local.builder.progress import Board, shown
 from muster.local.builder.releases import DownloadError, Releases
 from muster.local.builder.store import Artifacts, ensure_asset, ensure_store, link_programs
 from muster.local.builder.versions import Asset, Program, Versions, load, origin_of
-from muster.local.errors import LocalClusterError
 from muster.local.kai import RESERVATION
 
 _SECONDS: Final = 20

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache, Entry, key_of
 from muster.local.builder.children import Children, Failure, explain
 from muster.local.builder.progress import Board
 from muster.local.builder.versions import Program
-from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS
 
 _FETCH_TRIES: Final = 4

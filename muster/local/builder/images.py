@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.local import LocalClusterError
 from muster.local.builder.base_image import ensure_base, ensure_foreign_base, ensure_packages
 from muster.local.builder.cache import Cache, Entry, file_sha256, key_of
 from muster.local.builder.children import Children
 from muster.local.builder.versions import Versions
-from muster.local.errors import LocalClusterError
 from muster.local.kai import RESERVATION
 from muster.paths import PACKAGE, REQUIREMENTS
 

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache, Entry, key_of
 from muster.local.builder.children import BuildStoppedError, Children
 from muster.local.builder.progress import Board
 from muster.local.builder.versions import RECORD, How, Program, Release, load
-from muster.local.errors import LocalClusterError
 from muster.paths import VERSIONS_FILE
 
 Answer = TypeVar("Answer")

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.bounded_yaml import load_all
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache, Entry, census, key_of
 from muster.local.builder.children import Children
 from muster.local.builder.go import GoBuilder
 from muster.local.builder.images import Image
 from muster.local.builder.versions import Asset, Origin
-from muster.local.errors import LocalClusterError
 
 # Charts and manifests that are copied out of Go modules.
 # The module's hash is compared with go.sum, so the files are the published ones.

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.errors import ExitCode
+from muster.local import LocalClusterError
 from muster.local.builder.cache import SUMS, file_sha256
-from muster.local.errors import LocalClusterError
 from muster.paths import VERSIONS_FILE
 
 KUBERNETES_VARIABLE: Final = "MUSTER_KUBERNETES"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local import karpenter
+from muster.local import LocalClusterError, karpenter
 from muster.local.builder.cache import cache_root
 from muster.local.builder.store import Artifacts
 from muster.local.cluster import certificates, control, kai, network, network_policies, node, units
@@ -34,10 +34,8 @@ from muster.local.cluster.network import Kubectl
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
-from muster.local.errors import LocalClusterError
 from muster.local.kai import PROGRAMS as KAI_PROGRAMS
 from muster.local.karpenter import Autoscaler
-from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
 from muster.local.simulated_cloud import offering
@@ -131,7 +129,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
         kubectl.define(*(artifacts.assets[asset] for asset in karpenter.CRDS))
     kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
     if cloud.has_karpenter:
-        sold = cloud_of_karpenter.instance_types(offering.read(cloud.pools))
+        sold = karpenter.instance_types(offering.read(cloud.pools))
         write_whole(_instance_types(cluster), karpenter.catalogue(sold).encode())
     kubectl.apply(network.coredns_objects(artifacts.images["coredns"].reference))
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"

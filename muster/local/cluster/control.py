@@ -19,10 +19,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from muster.local import LocalClusterError
 from muster.local.cluster import network, network_policies, units
 from muster.local.cluster.local_cluster import LocalCluster, Record, existing
 from muster.local.cluster.network import Kubectl
-from muster.local.errors import LocalClusterError
 
 # The control groups of a local cluster's containers, which outlive its namespaces.
 # runc removes a container's group when the container is deleted in good order; after a kill we remove it.

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from muster.errors import ExitCode
+from muster.local import LocalClusterError
 from muster.local.builder.cache import cache_root
-from muster.local.errors import LocalClusterError
 from muster.whole_file import write_whole
 
 CONTEXT: Final = "muster"

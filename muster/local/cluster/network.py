@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import yaml
 
+from muster.local import LocalClusterError
 from muster.local.cluster.local_cluster import DNS_SERVICE, LocalCluster
-from muster.local.errors import LocalClusterError
 
 # The local cluster's own kubectl, for the few objects that make a bare control plane a cluster.
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from muster.local import LocalClusterError
 from muster.local.cluster.local_cluster import DNS_SERVICE, LocalCluster
 from muster.local.cluster.units import ReadinessGate, Unit
-from muster.local.errors import LocalClusterError
 from muster.local.quantities import milli
 from muster.paths import IMPORT_ROOT
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
+from muster.local import LocalClusterError
 from muster.local.builder import store
 from muster.local.builder.cache import cache_root
 from muster.local.builder.everything import RAY_STORE, SYSTEM_STORE
@@ -35,7 +36,6 @@ from muster.local.cluster import certificates, control, network, network_policie
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster, named
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.units import ReadinessGates, Unit
-from muster.local.errors import LocalClusterError
 
 _SETTINGS: Final = "settings.json"
 # What it starts is in a file of the run directory, written once and read once, so that it needs no arguments

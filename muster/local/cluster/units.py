@@ -16,9 +16,9 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from muster.local import LocalClusterError
 from muster.local.cluster import network_policies as policies
 from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
-from muster.local.errors import LocalClusterError
 from muster.local.simulated_cloud.names import KWOK_ANNOTATION
 from muster.paths import IMPORT_ROOT
 

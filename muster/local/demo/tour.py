@@ -20,8 +20,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from muster.errors import ExitCode, MusterError
+from muster.local import LocalClusterError
 from muster.local.demo.scenarios import STORIES
-from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
 from muster.local.preflight import require_linux
 from muster.local.pulumi_locks import PulumiLock, locks_of
@@ -164,7 +164,7 @@ def tour(
     another stack.
     """
     require_linux()
-    chosen = _KAI_TOUR if scheduler.is_kai else _TOURS[autoscaler]
+    chosen = _TOURS_OF.get(scheduler, _TOURS[autoscaler])
     chosen = _with_story(chosen, story) if story else chosen
     named = ("--name", name)
     source = ("--programs", programs) if programs else ()
@@ -266,16 +266,19 @@ _TOURS: Final = {
         "examples/karpenter/rayjob.yaml",
     ),
 }
-_KAI_TOUR: Final = Tour(
-    "local-kai",
-    "kai",
-    """\
+# Whatever the autoscaler.
+_TOURS_OF: Final = {
+    Scheduler.KAI: Tour(
+        "local-kai",
+        "kai",
+        """\
   kubectl get queues,schedulingshards
   kubectl get rayclusters,podgroups,provisioningrequests --all-namespaces
   .venv/bin/muster local logs kai-scheduler@default{name}""",
-    "l4",
-    "examples/kai/raycluster.yaml",
-)
+        "l4",
+        "examples/kai/raycluster.yaml",
+    )
+}
 
 
 def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> float:

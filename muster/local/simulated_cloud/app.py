@@ -13,17 +13,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from muster.local import karpenter
 from muster.local.karpenter import CLOUD, Autoscaler
-from muster.local.simulated_cloud import (
-    attempts,
-    conditions,
-    faults,
-    karpenter,
-    names,
-    offering,
-    ondemand,
-    queued,
-)
+from muster.local.simulated_cloud import attempts, conditions, faults, names, offering, ondemand, queued
 from muster.local.simulated_cloud.actions import Action, RecordHit
 from muster.local.simulated_cloud.api import (
     MERGE,

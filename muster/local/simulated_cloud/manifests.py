@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from muster.local import karpenter
 from muster.local.karpenter import CLOUD, Autoscaler
-from muster.local.simulated_cloud import karpenter, names, offering
+from muster.local.simulated_cloud import names, offering
 from muster.paths import LOCAL_POOLS
 
 Manifest = dict[str, Any]

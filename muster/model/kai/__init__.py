@@ -46,14 +46,6 @@ OWN_CLASSES: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 
-def effective(named: Iterable[Priority]) -> list[Priority]:
-    """The stack's priorities and those of KAI's own that it does not name, highest first."""
-    said = list(named)
-    taken = {priority.name for priority in said}
-    own = [Priority(value, name) for name, value in OWN_CLASSES.items() if name not in taken]
-    return sorted([*said, *own], reverse=True)
-
-
 def is_preemptible(priority: Priority) -> bool:
     """Whether work of it may go over quota, and may then be evicted."""
     return priority.value < NON_PREEMPTIBLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from muster.config.today import today
+from muster.config.stack import today
 from muster.live.snapshot import Snapshot, State
 from muster.model.clusters import ReleaseChannel
 from muster.model.kueue.tree import Tree, in_pool_unit, nominal_quota, to_tree
@@ -65,7 +65,7 @@ from muster.preview.plan import Plan, PolicyViolation, Resource
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """All differences. `quotas` go down the tree. `rules` are those of base and head. `not_compared` names
-    what could not be compared, and why.
+    what could not be compared, and why. `has_flavors`: both sides count by pools.
     """
 
     quotas: tuple[QuotaChange, ...]
@@ -84,6 +84,7 @@ class Changes:
     namespaces: tuple[LostNamespace, ...] = ()
     volumes: tuple[LostVolume, ...] = ()
     beside_pools: tuple[FlavorMove, ...] = ()
+    has_flavors: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -139,6 +140,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         namespaces=lost_namespaces(base, head),
         volumes=lost_volumes(base, head),
         beside_pools=tuple(flavor_moves(before, after)),
+        has_flavors=all(each is None or each.scheduler.traits.has_flavors for each in (base, head)),
     )
 
 
@@ -209,7 +211,7 @@ class QueuedWork:
 
 def current_usage(changes: Changes, snapshot: Snapshot) -> Used:
     """What teams use now of every pool, in the pool's unit. KAI counts without pools, so it is unknown."""
-    if snapshot.scheduler.is_kai:
+    if not snapshot.scheduler.traits.has_flavors:
         return {}
     pools = {**changes.before.pools, **changes.after.pools}.values()
     amounts = {
@@ -231,8 +233,6 @@ def quota_overuse(changes: Changes, used: Used) -> tuple[QuotaOveruse, ...]:
 
 def queued_work(changes: Changes, snapshot: Snapshot) -> tuple[QueuedWork, ...]:
     """The work of every team whose own quota changes."""
-    if snapshot.scheduler.is_kai:
-        return ()
     touched = {each.name for each in changes.quotas if each.is_team and not each.is_indirect}
     queues = {(each.namespace, each.name): each.cluster_queue for each in snapshot.local_queues}
     found = {team: [0, 0] for team in sorted(touched)}

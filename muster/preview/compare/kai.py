@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from muster.live.snapshot import Snapshot
 from muster.model import names
-from muster.model.kai import NON_PREEMPTIBLE, Figure, Unlimited, effective, is_preemptible, within
+from muster.model.kai import NON_PREEMPTIBLE, Figure, Unlimited, is_preemptible, within
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
 from muster.model.queues import Team
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
 
 # Who may evict whose work with KAI.
@@ -60,6 +60,9 @@ class KaiRules(PreemptionRules[KaiProfile]):
     def of(cls, stack: Stack) -> "KaiRules":
         """The rules for the teams of a stack."""
         return cls(_profiles(stack))
+
+    def takers(self, team: str) -> tuple[str, str]:
+        return self.profiles[team].extremes
 
     @staticmethod
     def is_preempted_within(team: KaiProfile) -> bool:
@@ -132,7 +135,7 @@ def _ranks(stack: Stack, teams: Iterable[Team]) -> dict[str, Any]:
     found = [
         each
         for team in teams
-        for each in effective(stack.priorities)
+        for each in stack.all_priorities
         if not team.priorities or each.name in team.priorities
     ]
     if not found:
@@ -218,7 +221,7 @@ def diff_kai(base: Stack | None, head: Stack | None, snapshot: Snapshot | None) 
 
 def is_kai(*stacks: Stack | None) -> bool:
     """Whether KAI schedules any of them."""
-    return any(stack is not None and stack.scheduler.is_kai for stack in stacks)
+    return any(stack is not None and stack.scheduler is Scheduler.KAI for stack in stacks)
 
 
 def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, ...]:
@@ -326,7 +329,7 @@ def _nodes(stack: Stack | None) -> dict[str, Node]:
 
 
 def _priorities(stack: Stack | None) -> list[Priority]:
-    return effective(stack.priorities) if stack is not None and is_kai(stack) else []
+    return stack.all_priorities if stack is not None and is_kai(stack) else []
 
 
 def _figures(node: Node | None, resource: str) -> Figures | None:

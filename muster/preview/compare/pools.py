@@ -11,7 +11,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from muster.artifacts.upstream import versions_of
+from muster.artifacts.resolved import versions_of
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.stack import Stack
@@ -104,8 +104,10 @@ class PoolOrder:
 
 
 def pool_order(base: Stack | None, head: Stack | None) -> PoolOrder | None:
-    """None where no two pools change places. KAI does not try pools in an order."""
-    if base is None or head is None or base.scheduler.is_kai or head.scheduler.is_kai:
+    """None where no two pools change places, or a side does not try them in an order."""
+    if base is None or head is None:
+        return None
+    if not (base.scheduler.traits.has_flavors and head.scheduler.traits.has_flavors):
         return None
     before, after = (tuple(pool.name for pool in side.pools) for side in (base, head))
     order = PoolOrder(before, after)

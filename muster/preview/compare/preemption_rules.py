@@ -41,6 +41,12 @@ class PreemptionRules(ABC, Generic[Profile]):
         found = self.profiles.get(team)
         return found is not None and self.is_preempted_within(found)
 
+    def takers(self, team: str) -> tuple[str, str] | None:
+        """The priorities of a team whose work takes the GPUs of its own other work where no more nodes come,
+        because Muster's gate lets it; None where nothing does.
+        """
+        return None
+
     @staticmethod
     @abstractmethod
     def rights_between(preemptor: Profile, victim: Profile) -> dict[str, Right]: ...

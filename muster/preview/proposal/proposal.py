@@ -16,10 +16,18 @@ from muster.model.violations import at
 from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.document import Report
 from muster.preview.json_report import to_json as diff_to_json
-from muster.preview.proposal.evaluate import Budget, Evaluation, Evaluator, OnEvaluation, Subject
-from muster.preview.proposal.goals import Goal, GoalError, Kind, check_goals
-from muster.preview.proposal.knobs import Key, Need, Space, Values, to_tiers
-from muster.preview.proposal.search import Cost, cost, search
+from muster.preview.proposal.evaluate import (
+    Budget,
+    Evaluation,
+    Evaluator,
+    Goal,
+    GoalError,
+    Kind,
+    OnEvaluation,
+    Subject,
+    check_goals,
+)
+from muster.preview.proposal.search import Cost, Key, Need, Space, Values, cost, search, to_tiers
 from muster.preview.replay.both import compare, queues_of
 from muster.preview.report import to_report
 from muster.replay.figures import NEVER, Played, devices, run_gpus

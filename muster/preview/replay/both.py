@@ -361,13 +361,19 @@ def queues_of(stack: Stack) -> Queues:
 # The scheduler that plays a stack's jobs, and its program.
 
 
+_DECIDERS: Final[Mapping[Scheduler, tuple[Callable[[Stack], Decider], Callable[[], Path]]]] = {
+    Scheduler.KUEUE: (lambda stack: KueueDecider(queues_of(stack)), ensure_player),
+    Scheduler.KAI: (KaiDecider, ensure_kai_player),
+}
+
+
 def decider_of(stack: Stack) -> Decider:
-    return KaiDecider(stack) if stack.scheduler.is_kai else KueueDecider(queues_of(stack))
+    return _DECIDERS[stack.scheduler][0](stack)
 
 
 def ensure_player_of(scheduler: Scheduler) -> Path:
     """The program that plays it; it is built the first time."""
-    return ensure_kai_player() if scheduler.is_kai else ensure_player()
+    return _DECIDERS[scheduler][1]()
 
 
 Programs = Callable[[Scheduler], Path]

@@ -36,16 +36,16 @@ def teams(diff: StackDiff) -> Iterator[Section]:
 
 def sections(diff: StackDiff) -> Iterator[Section]:
     """What the quotas mean for departments, and for borrowing and preemption."""
-    changes, is_kai = diff.changes, diff.kai is not None
+    changes = diff.changes
     if changes is None:
         return
-    yield from _departments(changes, is_kai=is_kai)
+    yield from _departments(changes)
     derived = [each for each in _of_teams(changes) if each.is_derived]
     if derived:
         table = _team_table(diff, changes, derived, is_derived=True)
         yield Section("CPU and memory that follow from other figures", 51, (table,))
-    yield from _preemptions(changes, is_kai=is_kai)
-    if not is_kai:
+    yield from _preemptions(changes)
+    if changes.has_flavors:
         yield from _possibilities(changes)
     picture = to_diagram(changes, most=_MAX_NODES)
     if picture is not None:
@@ -58,23 +58,23 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         yield Section("Other settings", 50, (Table(("Setting", "Before", "After"), settings),))
 
 
-def _departments(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+def _departments(changes: Changes) -> Iterator[Section]:
     found = [each for each in changes.quotas if not each.is_team]
-    of_gpus = _department_table([each for each in found if each.pool.is_gpu], is_kai=is_kai)
-    of_cpus = _department_table([each for each in found if not each.pool.is_gpu], is_kai=is_kai)
+    head = _DEPARTMENT[: 5 if changes.has_flavors else 4]
+    of_gpus = _department_table([each for each in found if each.pool.is_gpu], head)
+    of_cpus = _department_table([each for each in found if not each.pool.is_gpu], head)
     if of_gpus.rows:
         yield Section("Quota of departments, with all below them", 85, (of_gpus,))
     if of_cpus.rows:
         yield Section("CPU of departments, with all below them", 52, (of_cpus,))
 
 
-def _department_table(found: list[QuotaChange], *, is_kai: bool) -> Table:
-    head = _DEPARTMENT[: 4 if is_kai else 5]
+def _department_table(found: list[QuotaChange], head: tuple[str, ...]) -> Table:
     return Table(head, tuple(_department(each)[: len(head)] for each in found), head[2:])
 
 
-def _preemptions(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
-    sentences = tuple((*each, ".") for each in new_evictions(changes, is_kai=is_kai))
+def _preemptions(changes: Changes) -> Iterator[Section]:
+    sentences = tuple((*each, ".") for each in new_evictions(changes))
     unknown = tuple((each,) for each in changes.not_compared)
     rows = tuple(_preemption(row) for row in changes.preemption)
     marks = tuple(Mark.RISK if row.is_new else Mark.SAME for row in changes.preemption)

@@ -303,11 +303,11 @@ def to_world(stack: Stack, snapshot: Snapshot, *, nodes: Sequence[Node], seconds
 
 def why_undecided(base: Stack, head: Stack, snapshot: Snapshot) -> str:
     """Why nothing can be simulated; "" where it can. A full sentence."""
-    if not snapshot.scheduler.is_kai:
+    if snapshot.scheduler is not Scheduler.KAI:
         return "The snapshot is not from KAI, so what its queues hold is unknown."
-    if not (base.scheduler.is_kai and head.scheduler.is_kai):
+    if not base.scheduler is head.scheduler is Scheduler.KAI:
         return "One side is scheduled by Kueue, and its work has other labels."
-    if snapshot.pod_groups is None or snapshot.nodes is None:
+    if snapshot.lacks_work:
         return (
             "The snapshot has no pods: record it again with the right to list pods, nodes, podgroups and "
             "bindrequests."
@@ -410,14 +410,14 @@ def undecided_report(name: str, base: Stack, head: Stack, snapshot: Snapshot, *,
     """Queues that hold more than their new quota or limit, and the questions that remain open. `why`: why
     nothing is simulated.
     """
-    known = _overuse_sections(base, head, snapshot) if snapshot.scheduler.is_kai else ()
+    known = _overuse_sections(base, head, snapshot) if snapshot.scheduler is Scheduler.KAI else ()
     return Undecided(name, Scheduler.KAI, why).to_report(known)
 
 
 def undecided_json(name: str, base: Stack, head: Stack, snapshot: Snapshot, *, why: str) -> dict[str, Any]:
     """The same for programs."""
     found = Undecided(name, Scheduler.KAI, why).to_json()
-    return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler.is_kai else found
+    return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler is Scheduler.KAI else found
 
 
 def _overuse_json(base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:

@@ -64,11 +64,6 @@ class Comparison:
     is_timed: bool = False
     scheduler: Scheduler = Scheduler.KUEUE
 
-    @property
-    def units(self) -> str:
-        """What is decided about."""
-        return "PodGroups" if self.scheduler.is_kai else "Workloads"
-
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
@@ -140,9 +135,9 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     base, head = _count_states(comparison.base), _count_states(comparison.head)
     holding = [side[WorkloadState.RUNNING] + side[WorkloadState.ADMITTED] for side in (head, base)]
     waiting = [side[WorkloadState.PENDING] for side in (head, base)]
-    held = "that run" if comparison.scheduler.is_kai else "with quota"
+    held = "with quota" if comparison.scheduler.traits.admits_jobs else "that run"
     yield (
-        f"{comparison.units} {held}: {holding[0]} with head, {holding[1]} with base. "
+        f"{comparison.scheduler.traits.units} {held}: {holding[0]} with head, {holding[1]} with base. "
         f"Pending: {waiting[0]} with head, {waiting[1]} with base.",
     )
     lost = [
@@ -160,7 +155,7 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
                 f"{comparison.scheduler.proper_name} was not done with {side} after {outcome.seconds:.0f} s: "
                 "the figures are incomplete.",
             )
-        elif outcome.unexplained and not comparison.scheduler.is_kai:
+        elif outcome.unexplained and comparison.scheduler.traits.admits_jobs:
             yield (
                 f"Kueue gives no reason for {outcome.unexplained} pending Workloads of {side}: they are "
                 "behind others in a strict queue, or equivalent to one that it considered.",
@@ -291,9 +286,13 @@ def _waiting(comparison: Comparison) -> Iterable[Section]:
         1,
         (
             Table(
-                (comparison.units, "Of", f"Reason given by {comparison.scheduler.proper_name}"),
+                (
+                    comparison.scheduler.traits.units,
+                    "Of",
+                    f"Reason given by {comparison.scheduler.proper_name}",
+                ),
                 rows,
-                (comparison.units,),
+                (comparison.scheduler.traits.units,),
             ),
         ),
     )

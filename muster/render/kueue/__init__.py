@@ -12,6 +12,7 @@
     team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
     by_department(stack)     department -> team (or "" for its Cohort) -> objects
     names_by_team(stack)     team -> its ClusterQueue
+    queues_of_teams(stack)   team -> its LocalQueues, with what each can hold
 
 Objects are in the order in which they can be applied. The order depends on the stack alone, not on the order
 of keys in its file.
@@ -28,7 +29,14 @@ from muster.render.kueue.cluster import (
     manager_config,
     topologies,
 )
-from muster.render.kueue.queues import by_department, cohorts, names_by_team, priority_classes, team_objects
+from muster.render.kueue.queues import (
+    by_department,
+    cohorts,
+    names_by_team,
+    priority_classes,
+    queues_of_teams,
+    team_objects,
+)
 
 __all__ = [
     "METRICS_PORT",
@@ -43,6 +51,7 @@ __all__ = [
     "manager_config",
     "names_by_team",
     "priority_classes",
+    "queues_of_teams",
     "team_objects",
     "topologies",
 ]

@@ -6,7 +6,10 @@ lists the defaults). Fields of the short form are always written. Every departme
 department is the Cohort's parent; top-level departments share nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from muster.model import names
@@ -21,8 +24,11 @@ from muster.model.kueue import (
     Quota,
     StopPolicy,
 )
-from muster.model.kueue.tree import Node, TreeBuilder, cohort_name, queue_name
+from muster.model.kueue.tree import Node, Tree, TreeBuilder, cohort_name, queue_name, to_tree
+from muster.model.names import GPU_RESOURCE, UNCOUNTED_DEVICES
+from muster.model.quantities import Quantity
 from muster.model.queues import Department, Queueing, Team
+from muster.model.queuetree import Queue
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render.kueue.cluster import strategy
@@ -173,6 +179,64 @@ def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
     """team -> its ClusterQueue."""
     owners = {team.name: teams[0] for teams in stack.queue_members().values() for team in teams}
     return {team.name: queue_name(owners[team.name]) for _, team in stack.teams()}
+
+
+def queues_of_teams(stack: Stack) -> dict[str, tuple[Queue, ...]]:
+    """team -> the LocalQueues of its own namespace, with what their ClusterQueue can hold: its own and what
+    it may borrow, or all of its tree's where borrowing has no limit. Lending limits are not subtracted.
+    """
+    tree = to_tree(stack)
+    bounds = _bounds_by_owner(tree)
+    return {
+        team.name: tuple(
+            replace(bounds[owner], name=name)
+            for namespace, name in local_queues(team, teams[0])
+            if namespace == team.namespace
+        )
+        for owner, teams in tree.members.items()
+        for team in teams
+    }
+
+
+# A pool, or a flavor that is no pool's, and a resource.
+_Key = tuple[str, str]
+
+
+def _bounds_by_owner(tree: Tree) -> dict[str, Queue]:
+    whole: dict[str, dict[_Key, Fraction]] = {}
+    for name, node in tree.nodes.items():
+        root = whole.setdefault(tree.root(name), {})
+        for group in node.groups:
+            for key, quota in _counted(node, group):
+                root[key] = root.get(key, Fraction(0)) + quota.nominal.value
+    return {team.name: _bounds(team, whole[tree.root(team.name)]) for team in tree.teams()}
+
+
+def _bounds(team: Node, root: Mapping[_Key, Fraction]) -> Queue:
+    most: dict[str, int] = {}
+    limits: list[dict[str, dict[str, str]]] = []
+    for group in team.groups:
+        limits.append({})
+        for (pool, resource), quota in _counted(team, group):
+            own, reach = quota.nominal.value, root[pool, resource]
+            if team.is_alone:
+                reach = own
+            elif quota.borrowing is not None:
+                reach = min(reach, own + quota.borrowing.value)
+            bound = max(own, reach)
+            if resource == GPU_RESOURCE:
+                most[pool] = ceil(bound)
+            else:
+                limits[-1].setdefault(pool, {})[resource] = str(Quantity(bound, resource == "memory"))
+    return Queue(name=team.name, most=most, limits=tuple(limits))
+
+
+def _counted(node: Node, group: Group) -> Iterator[tuple[_Key, Quota]]:
+    for flavor in group.flavors:
+        pool = node.pools.get(flavor.name)
+        for quota in flavor.resources:
+            if quota.name != UNCOUNTED_DEVICES:
+                yield (flavor.name if pool is None else pool.name, quota.name), quota
 
 
 def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:

@@ -3,14 +3,13 @@
 Responsible for their order. Each team has these objects in its own Bundle, and no policy of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.identities import AWS_PRINCIPAL, POD_ACCOUNT, USER, google_address, team_group
-from muster.model.kai import effective
 from muster.model.quantities import format_count
 from muster.model.queues import Department, Team
 from muster.model.regions import Provider
@@ -182,12 +181,11 @@ _OWN: Final = [*_READ, "create", "update", "patch", "delete", "deletecollection"
 
 
 def member_role(stack: Stack) -> Manifest:
-    queues = _kueue() if stack.scheduler is Scheduler.KUEUE else _kai()
     return manifest(
         "rbac.authorization.k8s.io/v1",
         "ClusterRole",
         names.MEMBER_ROLE,
-        rules=[*_work(stack), *queues, *_around()],
+        rules=[*_work(stack), *_QUEUES[stack.scheduler], *_around()],
     )
 
 
@@ -199,19 +197,15 @@ def _work(stack: Stack) -> list[Rule]:
     return [_rule(group, list(resources), _OWN) for group, resources in by_group(stack.work_kinds).items()]
 
 
-def _kueue() -> list[Rule]:
-    return [
+_REQUESTS: Final = _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ)
+_QUEUES: Final[Mapping[Scheduler, Sequence[Rule]]] = {
+    Scheduler.KUEUE: (
         _rule("kueue.x-k8s.io", ["localqueues", "workloads"], _READ),
         _rule("visibility.kueue.x-k8s.io", ["localqueues/pendingworkloads"], ["get"]),
-        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ),
-    ]
-
-
-def _kai() -> list[Rule]:
-    return [
-        _rule("scheduling.run.ai", ["podgroups"], _READ),
-        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ),
-    ]
+        _REQUESTS,
+    ),
+    Scheduler.KAI: (_rule("scheduling.run.ai", ["podgroups"], _READ), _REQUESTS),
+}
 
 
 def _around() -> list[Rule]:
@@ -349,8 +343,9 @@ def namespace(stack: Stack, team: Team, labels: Mapping[str, str], *, queues: tu
 
 def priorities_of(stack: Stack, team: Team) -> tuple[str, ...]:
     """The priorities that the team may use, the highest first; all of the stack's when it names none."""
-    known = stack.priorities if stack.scheduler is Scheduler.KUEUE else effective(stack.priorities)
-    return tuple(each.name for each in known if not team.priorities or each.name in team.priorities)
+    return tuple(
+        each.name for each in stack.all_priorities if not team.priorities or each.name in team.priorities
+    )
 
 
 def team_objects(

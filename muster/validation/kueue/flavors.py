@@ -31,8 +31,7 @@ from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.cluster import builtin_config, builtin_name, capacity_checks, strategy
 from muster.render.kueue.queues import local_queues
-from muster.validation.identities import bad_name, bad_object_name, is_dns_label
-from muster.validation.paths import department_path, team_path
+from muster.validation.identities import bad_name, bad_object_name, department_path, is_dns_label, team_path
 
 # Config paths of `kueue:` sections.
 

@@ -36,8 +36,8 @@ from muster.model.quotas import NOTHING, Resources, borrowing, resources
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.cluster import strategy
+from muster.validation.identities import department_path, explicit_keys, team_path
 from muster.validation.kueue.flavors import cohort_path, queue_path
-from muster.validation.paths import department_path, explicit_keys, team_path
 
 _Chain = tuple[Department, ...]
 

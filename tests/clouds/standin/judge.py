@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from muster.provider.engine import UNKNOWN
+from muster.provider.provider import UNKNOWN
 from tests.clouds.standin import sdk
 from tests.clouds.standin.definition import complaints, deprecation
 from tests.clouds.standin.deprecated import allowed

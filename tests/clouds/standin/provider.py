@@ -13,7 +13,7 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from muster.provider.engine import UNKNOWN, from_struct, init_failure, to_struct
+from muster.provider.provider import UNKNOWN, from_struct, init_failure, to_struct
 from tests.clouds.standin import functions, sdk
 from tests.clouds.standin.changes import Change, changes
 from tests.clouds.standin.cloud import Cloud, Refused, Standing, Unfinished

@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi import _types
 
-from muster.provider.engine import UNKNOWN
+from muster.provider.provider import UNKNOWN
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.values import joined
 

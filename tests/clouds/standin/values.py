@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.provider.engine import UNKNOWN
+from muster.provider.provider import UNKNOWN
 
 Inputs = Mapping[str, Any]
 

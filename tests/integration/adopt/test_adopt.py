@@ -17,7 +17,7 @@ from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.model.stack import Stack
-from muster.provider.comparison import same_meaning
+from muster.provider.manifests import same_meaning
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests import built
 from tests.clouds.engine import ROOT, Run, Workspace, workspace

@@ -18,7 +18,7 @@ from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.kubernetes.client import connect
 from muster.model.kai import OWN_CLASSES
-from muster.provider.comparison import same_meaning
+from muster.provider.manifests import same_meaning
 from muster.render import queues
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.envtest import path_of

@@ -20,9 +20,9 @@ from muster.artifacts.oci.registry import (
     Web,
     digest_of,
 )
-from muster.artifacts.publish.stackfile import fetch
+from muster.artifacts.publish.build import fetch
 from muster.artifacts.resolved import FOLDER, ArtifactError, cached_chart
-from muster.model.charts import OCI, Chart
+from muster.model.programs import OCI, Chart
 
 CONTENT = b"a chart"
 QUICK = Web(timeout=60, tries=1)

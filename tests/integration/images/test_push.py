@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from muster import config, paths
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.oci.image import Image, attach, attached, index_of, push
 from muster.artifacts.oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
@@ -19,13 +19,13 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
 from muster.config.edit import template
+from muster.local import LocalClusterError
 from muster.local.builder.base_image import for_image, unrecorded
 from muster.local.builder.cache import Cache
 from muster.local.builder.images import PLAYER, PLAYER_PLACE
 from muster.local.builder.versions import load
-from muster.local.errors import LocalClusterError
-from muster.model.charts import mirrored
 from muster.model.clusters import Provider
+from muster.model.programs import mirrored
 from tests import built
 from tests.integration.images.test_charts import push_chart
 from tests.unit.artifacts.test_bom import BASE, SITE
@@ -186,7 +186,7 @@ def test_the_command_pins_what_a_stack_takes_by_tag(
     mirrors = f"  muster:images:\n    mirror: {registry_host}/m\n"
     mirrors += f"  muster:charts: # ours\n    mirror: oci://{registry_host}/charts\n"
     file.write_text(template("x", Provider.GKE) + mirrors)
-    charts = {name: push_chart(registry_host, name) for name in upstream.installed(config.load(file))}
+    charts = {name: push_chart(registry_host, name) for name in resolved.installed(config.load(file))}
     (tmp_path / "Pulumi.yaml").touch()
     monkeypatch.chdir(tmp_path)
     assert main(["image", "pin", "x"]) == 0

@@ -18,8 +18,7 @@ from muster.config import parse
 from muster.live.why.format import format_status
 from muster.live.why.job_status import parse_status
 from muster.model import names
-from muster.model.exporters import PORT
-from muster.model.programs import GPU_OPERATOR_NAMESPACE
+from muster.model.programs import EXPORTER_PORT, GPU_OPERATOR_NAMESPACE
 from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
@@ -95,7 +94,7 @@ class StandIn:
             def log_message(self, *_: object) -> None:
                 pass
 
-        with ThreadingHTTPServer((address, PORT), Handler) as server:
+        with ThreadingHTTPServer((address, EXPORTER_PORT), Handler) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             try:
                 yield self

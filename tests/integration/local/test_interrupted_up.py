@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.demo.tour import free_stack
-from muster.local.errors import LocalClusterError
 from muster.local.pulumi_locks import locks_of
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.waiting import PATIENCE, eventually

@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from muster.check.policies import Policies, Question
 from muster.config import parse
+from muster.config.document import ConfigError
 from muster.config.edit import template
-from muster.config.errors import ConfigError
 from muster.controller.gangs.indexes import BY_REQUEST, request_of
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import POD, Condition, Pod
@@ -47,8 +47,8 @@ from muster.controller.kueue.objects import (
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model import names
 from muster.model.clusters import Provider
-from muster.model.exporters import EXPORTERS
 from muster.model.gangpolicy import GangPolicy, IdleAction, IdlePolicy, from_spec
+from muster.model.programs import EXPORTERS
 from muster.model.stack import Stack
 from muster.render import gang as rendered
 from muster.render import tenancy

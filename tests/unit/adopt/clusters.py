@@ -8,6 +8,7 @@ import yaml
 
 from muster.adopt.cluster import LiveCluster, address
 from muster.model.programs import Program
+from muster.model.stack import Scheduler
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "adopted"
@@ -39,7 +40,9 @@ def cluster_of(items: Iterable[Object], *, kueue: Object | None = KUEUE) -> Live
     nodes = tuple(by_kind.pop("Node", ()))
     by_kind.pop("Namespace", None)
     return LiveCluster(
-        objects={kind: tuple(sorted(listed, key=address)) for kind, listed in by_kind.items()},
+        objects={
+            Scheduler.KUEUE: {kind: tuple(sorted(listed, key=address)) for kind, listed in by_kind.items()}
+        },
         nodes=nodes,
         programs=programs,
     )

@@ -6,6 +6,7 @@ from typing import Any, Final
 from muster.adopt.cluster import LiveCluster, address
 from muster.model.names import KAI_QUEUE_API_VERSION, KAI_SHARD_API_VERSION, KAI_TOPOLOGY_API_VERSION
 from muster.model.programs import Program
+from muster.model.stack import Scheduler
 
 Object = dict[str, Any]
 
@@ -132,8 +133,7 @@ def kai_cluster(objects: Iterable[Object], *, kueue: Iterable[Object] = ()) -> L
     found, others = _by_kind(objects), _by_kind(kueue)
     nodes = found.pop("Node", ())
     return LiveCluster(
-        objects=others,
-        kai=found,
+        objects={Scheduler.KUEUE: others, Scheduler.KAI: found},
         nodes=nodes,
         programs={Program.KUEUE if others else Program.KAI: (PROGRAM,)},
     )

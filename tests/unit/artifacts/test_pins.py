@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from muster import config
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.publish.stackfile import StackFileError, with_charts, with_pins
+from muster.artifacts.publish.build import StackFileError, with_charts, with_pins
 from muster.config.edit import template
 from muster.model.clusters import Provider
 
@@ -27,10 +27,10 @@ def test_pinned_images_are_no_longer_taken_by_tag(form: str, tmp_path: Path) -> 
     text = template("x", Provider.GKE) + FORMS[form]
     file.write_text(text)
     if form != "empty":
-        assert upstream.by_tag(config.load(file)).keys() == {"kueue", "kuberay", "pause"}
+        assert resolved.by_tag(config.load(file)).keys() == {"kueue", "kuberay", "pause"}
     file.write_text(with_pins(text, PINS, source="x"))
     stack = config.load(file)
-    assert upstream.by_tag(stack) == {}
+    assert resolved.by_tag(stack) == {}
     assert stack.images.mirror == ("m.example/x" if form == "with a mirror" else None)
     left = [line for line in file.read_text().splitlines() if DIGEST not in line]
     assert [line for line in left if line.strip() != "muster:images:"] == [
@@ -64,7 +64,7 @@ def test_charts_get_their_digests_and_nothing_else_is_touched(form: str, tmp_pat
     file.write_text(with_charts(text, missing, source="x"))
     stack = config.load(file)
     assert stack.charts.digests == DIGESTS
-    assert upstream.without_digest(stack) == []
+    assert resolved.without_digest(stack) == []
     assert stack.charts.location == ("" if form == "absent" else "oci://m.example/x")
 
 

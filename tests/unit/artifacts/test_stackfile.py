@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.artifacts.publish.stackfile import StackFileError, with_image
+from muster.artifacts.publish.build import StackFileError, with_image
 
 TEXT = """\
 # A stack.

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from muster.provider.api import Cluster, Deadline
-from muster.provider.comparison import same_meaning
-from muster.provider.manifests import Ref
+from muster.provider.manifests import Ref, same_meaning
 from muster.provider.resource import Written, delete, inventory, read_live, write
 from tests.unit.bundle.fake_api import FakeApi
 

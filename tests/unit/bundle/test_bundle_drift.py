@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.provider.comparison import amount, project, same_amount
 from muster.provider.converge import holds
+from muster.provider.manifests import amount, project, same_amount
 from muster.provider.provider import changes, path
 
 LEAVES = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", min_size=1, max_size=3))

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
-from muster.provider.engine import to_struct
 from muster.provider.manifests import Ref
-from muster.provider.provider import describe
+from muster.provider.provider import describe, to_struct
 from tests.unit.bundle.fake_api import FakeApi
 from tests.unit.bundle.test_bundle_provider import URN, api, configured, create, inputs, plugin, port
 

@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
-from muster.provider.engine import UNKNOWN, from_struct, to_struct
+from muster.provider.provider import UNKNOWN, from_struct, to_struct
 from tests.unit.bundle.fake_api import FakeApi
 
 PLUGIN = Path(__file__).parents[3] / "muster" / "provider" / "bin" / "pulumi-resource-muster"

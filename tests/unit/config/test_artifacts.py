@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.artifacts import resolved, upstream
+from muster.artifacts import resolved
 from muster.artifacts.resolved import ArtifactError
 from muster.config import load
 
@@ -59,11 +59,11 @@ def test_a_stack_of_kai_needs_a_local_cluster_that_runs_kai(
     stack = load(Path(__file__).parents[3] / "stacks" / "Pulumi.local-kai.yaml")
     monkeypatch.setenv("MUSTER_ARTIFACTS", str(file))
     with pytest.raises(ArtifactError, match=r"runs no KAI\. Fix: .*muster local up --scheduler kai"):
-        upstream.resolve_artifacts(stack, name="local-kai")
+        resolved.resolve_artifacts(stack, name="local-kai")
     document = json.loads(file.read_text())
     document["programs"]["kai-scheduler"] = "/kai-scheduler"
     file.write_text(json.dumps(document), encoding="utf-8")
-    assert upstream.resolve_artifacts(stack, name="local-kai").images.keys() == {"kueue"}
+    assert resolved.resolve_artifacts(stack, name="local-kai").images.keys() == {"kueue"}
 
 
 @pytest.mark.parametrize(

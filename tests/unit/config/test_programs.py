@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.artifacts.upstream import installed
+from muster.artifacts.resolved import installed
 from muster.config import ConfigError, load
 from muster.model.programs import Program
 from muster.render.tenancy.policies import in_force

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from muster import config
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import CatalogueError, catalogue
 from muster.artifacts.resolved import ArtifactError
+from muster.config.document import ConfigError
 from muster.config.edit import template
-from muster.config.errors import ConfigError
-from muster.model.charts import mirrored
 from muster.model.clusters import Provider
+from muster.model.programs import mirrored
 from muster.model.stack import Stack
 from muster.paths import VERSIONS_FILE, stack_file
 
@@ -36,7 +36,7 @@ def mistakes(**more: object) -> Mapping[str, str]:
 
 
 def test_by_default_each_chart_comes_from_its_own_project() -> None:
-    found = upstream.published(stack(), name="here")
+    found = resolved.published(stack(), name="here")
     kueue, kuberay = found.chart("kueue"), found.chart("kuberay")
     assert (kueue.reference, kueue.version, kueue.repository) == (
         "oci://registry.k8s.io/kueue/charts/kueue",
@@ -51,7 +51,7 @@ def test_by_default_each_chart_comes_from_its_own_project() -> None:
 
 
 def test_a_mirror_holds_every_chart_under_its_name() -> None:
-    found = upstream.published(stack(charts={"mirror": "oci://registry.example/charts/"}), name="here")
+    found = resolved.published(stack(charts={"mirror": "oci://registry.example/charts/"}), name="here")
     for name, entry in catalogue().charts.items():
         chart = found.chart(name)
         assert chart.reference == f"oci://registry.example/charts/{entry.chart}"
@@ -59,34 +59,34 @@ def test_a_mirror_holds_every_chart_under_its_name() -> None:
 
 
 def test_a_folder_has_archives_and_a_missing_one_is_reported(tmp_path: Path) -> None:
-    (tmp_path / upstream.archive_name(KUBERAY)).write_bytes(b"chart")
-    found = upstream.published(stack(charts={"path": str(tmp_path)}), name="here")
+    (tmp_path / resolved.archive_name(KUBERAY)).write_bytes(b"chart")
+    found = resolved.published(stack(charts={"path": str(tmp_path)}), name="here")
     assert found.chart("kuberay").reference == str(tmp_path / "kuberay-operator-1.6.2.tgz")
     with pytest.raises(ArtifactError, match=r"kueue-0\.19\.2\.tgz does not exist"):
         found.chart("kueue")
 
 
 def test_an_archive_that_is_not_what_was_pinned_is_refused(tmp_path: Path) -> None:
-    archive = tmp_path / upstream.archive_name(KUBERAY)
+    archive = tmp_path / resolved.archive_name(KUBERAY)
     archive.write_bytes(b"chart")
     known = "sha256:" + hashlib.sha256(b"chart").hexdigest()
-    upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+    resolved.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
     archive.write_bytes(b"something else")
     with pytest.raises(ArtifactError, match="expected sha256:"):
-        upstream.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
+        resolved.published(stack(charts={"path": str(tmp_path), "digests": {"kuberay": known}}), name="here")
 
 
 def test_our_image_is_asked_for_with_the_command_that_publishes_it() -> None:
     with pytest.raises(ArtifactError, match="muster image push here"):
-        upstream.resolve_artifacts(stack(), name="here")
+        resolved.resolve_artifacts(stack(), name="here")
     off = stack(gangAdmission={"mode": "off"})
-    assert upstream.resolve_artifacts(off, name="here").images.keys() == catalogue().images.keys()
-    assert upstream.published(stack(image=OURS), name="here").image(upstream.GANG_IMAGE) == OURS
+    assert resolved.resolve_artifacts(off, name="here").images.keys() == catalogue().images.keys()
+    assert resolved.published(stack(image=OURS), name="here").image(resolved.GANG_IMAGE) == OURS
 
 
 def test_images_come_from_their_projects_a_mirror_or_a_pin() -> None:
-    assert upstream.published(stack(), name="here").image("kueue") == "registry.k8s.io/kueue/kueue:v0.19.2"
-    found = upstream.published(
+    assert resolved.published(stack(), name="here").image("kueue") == "registry.k8s.io/kueue/kueue:v0.19.2"
+    found = resolved.published(
         stack(images={"mirror": "m.example/x", "kuberay": f"m.example/y@{DIGEST}"}), name="here"
     )
     assert found.image("kueue") == "m.example/x/kueue/kueue:v0.19.2"
@@ -147,9 +147,9 @@ def test_a_kept_file_is_the_one_that_was_published(tmp_path: Path) -> None:
 )
 def test_only_images_that_a_stack_uses_are_said_to_be_taken_by_tag(name: str, used: set[str]) -> None:
     found = config.load(stack_file(name, start=Path(__file__).parent))
-    assert upstream.by_tag(found).keys() == used
+    assert resolved.by_tag(found).keys() == used
 
 
 def test_an_existing_cluster_takes_no_image_of_a_cloud_by_tag() -> None:
     values: dict[str, Any] = yaml.safe_load(template("here", Provider.EXISTING))["config"]
-    assert upstream.by_tag(config.parse(values, source="x")).keys() == {"kueue", "kuberay"}
+    assert resolved.by_tag(config.parse(values, source="x")).keys() == {"kueue", "kuberay"}

@@ -7,11 +7,10 @@ import pytest
 import yaml
 
 from muster import config
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import catalogue
-from muster.config.document import parse_text
+from muster.config.document import ConfigError, parse_text
 from muster.config.edit import template
-from muster.config.errors import ConfigError
 from muster.config.stack import examine
 from muster.model.clusters import EksCluster, Provider
 from muster.model.stack import Stack
@@ -31,7 +30,7 @@ def mistakes(provider: Provider = Provider.EKS, **more: object) -> Mapping[str, 
 
 
 def test_a_version_raises_the_chart_and_its_image_together() -> None:
-    found = upstream.published(stack(versions={"kuberay": "1.6.1"}), name="here")
+    found = resolved.published(stack(versions={"kuberay": "1.6.1"}), name="here")
     assert found.chart("kuberay").version == "1.6.1"
     assert found.image("kuberay") == "quay.io/kuberay/operator:v1.6.1"
     assert found.chart("kueue").version == catalogue().charts["kueue"].version
@@ -55,7 +54,7 @@ def test_the_recorded_digest_belongs_to_musters_own_version_alone() -> None:
 
 
 def test_the_autoscaler_has_the_minor_version_of_the_cluster() -> None:
-    found = upstream.published(stack(versions={"kubernetes": "1.35"}, cluster=eks(version=None)), name="here")
+    found = resolved.published(stack(versions={"kubernetes": "1.35"}, cluster=eks(version=None)), name="here")
     assert found.image("cluster-autoscaler").endswith("/cluster-autoscaler:v1.35.0")
 
 

@@ -11,7 +11,6 @@ import yaml
 
 from examples.stories.__main__ import BEFORE, RENDERED, STACK, rendered, stories
 from muster.config import load
-from muster.model.kai import effective
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.diff import compare
@@ -68,7 +67,7 @@ def test_work_names_a_queue_and_a_priority_of_its_team(story: Path, item: dict[s
     if stack.scheduler is Scheduler.KAI:
         named = queues.names_by_team(stack)[team.name]
         allowed = [named] if isinstance(named, str) else list(named.values())
-        known = {priority.name for priority in effective(stack.priorities)}
+        known = {priority.name for priority in stack.all_priorities}
     else:
         allowed = [name for _, name in local_queues(team, team)]
         known = {priority.name for priority in stack.priorities}

@@ -14,11 +14,11 @@ from botocore.stub import Stubber
 
 from muster import config
 from muster.artifacts.oci.registry import Web
-from muster.artifacts.upstream import kubernetes_of
+from muster.artifacts.resolved import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
 from muster.cloud.clients import GoogleError
-from muster.cloud.doctor import cluster_checks, examine, machines, state, support
+from muster.cloud.doctor import cluster_checks, examine, machines, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.edit import template
@@ -275,10 +275,10 @@ def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: Stat
 # ---- state and secrets ---------------------------------------------------------------
 
 
-def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.PulumiState:
+def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> examine.PulumiState:
     file = tmp_path / "Pulumi.here.yaml"
     file.write_text(text)
-    return state.PulumiState(stack="here", file=file, backend=backend)
+    return examine.PulumiState(stack="here", file=file, backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -293,24 +293,24 @@ def where(tmp_path: Path, *, backend: str, text: str = "config: {}\n") -> state.
 def test_state_of_a_cloud_does_not_lie_on_one_machine(
     tmp_path: Path, backend: str, cluster: GkeCluster | ExistingCluster, expected: State
 ) -> None:
-    (found,) = state.check_backend(where(tmp_path, backend=backend), cluster)
+    (found,) = examine.check_backend(where(tmp_path, backend=backend), cluster)
     assert found.state is expected
 
 
 def test_the_backend_is_what_pulumi_is_logged_in_to(tmp_path: Path) -> None:
-    assert state.read_backend_url({"PULUMI_BACKEND_URL": "gs://b"}) == "gs://b"
-    assert state.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == ""
+    assert examine.read_backend_url({"PULUMI_BACKEND_URL": "gs://b"}) == "gs://b"
+    assert examine.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == ""
     (tmp_path / "credentials.json").write_text('{"current": "s3://c"}')
-    assert state.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
+    assert examine.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
 
 
 def test_a_lock_is_reported_with_its_fix(tmp_path: Path) -> None:
     here = where(tmp_path, backend=f"file://{tmp_path}")
-    assert by_state(list(state.check_lock(here))) == [("lock", State.OK)]
+    assert by_state(list(examine.check_lock(here))) == [("lock", State.OK)]
     folder = tmp_path / ".pulumi/locks/organization/muster/here"
     folder.mkdir(parents=True)
     (folder / "1.json").write_text("{}")
-    (found,) = state.check_lock(here)
+    (found,) = examine.check_lock(here)
     assert found.state is State.FAILED
     assert found.fix.endswith("pulumi cancel --stack here")
 
@@ -322,7 +322,7 @@ def test_a_lock_in_files_names_its_process_and_whether_that_has_ended(tmp_path: 
     content = {"username": "ada", "hostname": socket.gethostname(), "timestamp": "2026-11-23T09:37:35.7Z"}
     # No process has this number: pid_max is at most 2^22.
     (folder / "1.json").write_text(json.dumps(content | {"pid": 2**22 + 1}))
-    (found,) = state.check_lock(here)
+    (found,) = examine.check_lock(here)
     assert f"process {2**22 + 1} of ada on" in found.message
     assert "since 2026-11-23 09:37:35 UTC, which has ended without removing it" in found.message
 
@@ -330,7 +330,7 @@ def test_a_lock_in_files_names_its_process_and_whether_that_has_ended(tmp_path: 
 def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
     held = {"items": [{"name": ".pulumi/locks/organization/muster/here/1.json"}]}
     with cloud({"GET /b/bucket/o": (200, held)}) as (_, google_here):
-        (found,) = state.check_lock(where(tmp_path, backend="gs://bucket"), google=google_here)
+        (found,) = examine.check_lock(where(tmp_path, backend="gs://bucket"), google=google_here)
     assert found.state is State.FAILED
 
 
@@ -343,7 +343,7 @@ def test_a_lock_in_a_bucket_is_seen(tmp_path: Path) -> None:
     ],
 )
 def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expected: State) -> None:
-    (found,) = state.check_secrets(where(tmp_path, backend="gs://b", text=text), gke())
+    (found,) = examine.check_secrets(where(tmp_path, backend="gs://b", text=text), gke())
     assert found.state is expected
 
 
@@ -397,8 +397,8 @@ def test_a_check_whose_package_is_missing_names_the_extra() -> None:
 
 def test_a_missing_pulumi_is_not_called_a_missing_login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    nowhere = state.PulumiState(stack="here", file=Path("x"), backend="")
-    (found,) = state.check_backend(nowhere, stack(Provider.GKE).cluster)
+    nowhere = examine.PulumiState(stack="here", file=Path("x"), backend="")
+    (found,) = examine.check_backend(nowhere, stack(Provider.GKE).cluster)
     assert (found.state, found.message) == (State.FAILED, "the Pulumi CLI is not on PATH")
 
 

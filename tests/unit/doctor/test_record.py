@@ -15,8 +15,7 @@ from muster import config
 from muster.cli import main
 from muster.cli.commands import doctor as command
 from muster.cloud.doctor import support
-from muster.cloud.doctor.findings import failed
-from muster.cloud.doctor.record import Anonymizer, record
+from muster.cloud.doctor.findings import Anonymizer, failed, record
 from muster.config.edit import template
 from muster.model.regions import Provider
 

@@ -102,7 +102,7 @@ class PlacedPaper(Paper[D]):
         self.nodes[held.metadata.name] = replace(held, spec=spec)
 
     def sweep(self) -> None:
-        """As held_nodes.py does it."""
+        """As unused_nodes.py does it."""
         for held in list(self.nodes.values()):
             if (held_as := held_for(held)) and not self.is_held(held_as):
                 self._taint(held, "")

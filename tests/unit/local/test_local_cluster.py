@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.local import LocalClusterError
 from muster.local.cluster.local_cluster import MAX_CLUSTERS, UPLINKS, Record, free_index, named
-from muster.local.errors import LocalClusterError
 
 INDEXES = st.integers(min_value=0, max_value=MAX_CLUSTERS - 1)
 

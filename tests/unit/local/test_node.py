@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.local import LocalClusterError
 from muster.local.cluster import node
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.node import NodeSpec, parse_bytes
-from muster.local.errors import LocalClusterError
 from muster.local.quantities import milli
 
 MACHINE_MILLICORES = (os.cpu_count() or 1) * 1000

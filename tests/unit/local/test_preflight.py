@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.local import preflight
+from muster.local import LocalClusterError, preflight
 from muster.local.builder.versions import load
-from muster.local.errors import LocalClusterError
 
 ROOT = Path(__file__).resolve().parents[3]
 Usage = namedtuple("Usage", "total used free")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.demo.tour import free_stack
-from muster.local.errors import LocalClusterError
 from muster.local.pulumi_locks import PulumiLock, locks_of
 
 NOW = datetime.now(UTC)

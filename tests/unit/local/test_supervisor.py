@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.cluster import control, network_policies
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.supervisor import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
-from muster.local.errors import LocalClusterError
 from tests.waiting import PATIENCE, eventually
 
 # The part of it that needs no namespace and no root, as a process: it reaps every child of its own.

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder import bundle
 from muster.local.builder.bundle import Part
 from muster.local.builder.cache import Cache, Entry
 from muster.local.builder.versions import How, load, origin_of
-from muster.local.errors import LocalClusterError
 
 PINS = "the pins of both sides"
 PROGRAM = load().programs["etcd"]

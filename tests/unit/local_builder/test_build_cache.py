@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import SUMS, Cache, Entry, cache_root, census, key_of
-from muster.local.errors import LocalClusterError
 from tests.waiting import PATIENCE
 
 

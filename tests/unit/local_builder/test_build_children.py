@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder.children import BuildStoppedError, Children, Failure, explain
-from muster.local.errors import LocalClusterError
 from tests.processes import has_ended
 from tests.waiting import PATIENCE, eventually
 

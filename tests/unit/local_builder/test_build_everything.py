@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache
 from muster.local.builder.everything import PROGRAMS_VARIABLE, Programs, Run, chosen_programs
 from muster.local.builder.go import GoBuilder
 from muster.local.builder.releases import DownloadError, Releases
 from muster.local.builder.versions import Program, load
-from muster.local.errors import LocalClusterError
 
 RELEASED, COMPILED = load().programs["kube-scheduler"], load().programs["kueue"]
 

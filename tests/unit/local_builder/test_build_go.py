@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder.cache import Cache
 from muster.local.builder.children import Children
 from muster.local.builder.go import GoBuilder, Toolchain, find_toolchain, program_entry, release_of
 from muster.local.builder.progress import Board
 from muster.local.builder.versions import Patch, Program
-from muster.local.errors import LocalClusterError
 
 # Plays the go command: `list` answers what the test says, `build` writes its -o file.
 FAKE_GO = """#!/bin/sh

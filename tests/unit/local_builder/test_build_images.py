@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from muster.local import LocalClusterError
 from muster.local.builder import base_image
 from muster.local.builder.base_image import (
     base_entry,
@@ -36,7 +37,6 @@ from muster.local.builder.images import (
     package_list,
 )
 from muster.local.builder.versions import load
-from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS
 
 PINS = """# a comment

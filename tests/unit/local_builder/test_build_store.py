@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder.store import _COPIED, _LINKED, seed
-from muster.local.errors import LocalClusterError
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.local import LocalClusterError
 from muster.local.builder.go import go_floor, release_of
 from muster.local.builder.versions import Program, _stamps, load
 from muster.local.cluster import network
-from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
 VERSIONS = load()

@@ -8,8 +8,7 @@ import pytest
 from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import GkeProvisioner, GpuDriver
 from muster.model.machines import MACHINES
-from muster.model.nodes import GpuSharing, Image, LocalDisks, NodeNetwork, Placement, Sharing
-from muster.model.pools import Pool
+from muster.model.pools import GpuSharing, Image, LocalDisks, NodeNetwork, Placement, Pool, Sharing
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, gang_promise
 from muster.render import gang

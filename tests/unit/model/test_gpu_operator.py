@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.artifacts import upstream
+from muster.artifacts import resolved
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import ArtifactError
 from muster.components import gpu_operator
@@ -25,9 +25,9 @@ from muster.model.gpu_operator import (
     node_labels,
     values,
 )
-from muster.model.minimum_versions import minimum_version_rules
-from muster.model.nodes import MIG_PROFILES, Sharing
+from muster.model.pools import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
+from muster.model.versions import minimum_version_rules
 from muster.model.violations import Violation
 from muster.render.karpenter import user_data
 
@@ -319,9 +319,9 @@ def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.Monke
     known = catalogue()
     unsafe = replace(known.charts["gpu-operator"], version="v25.3.0")
     spoiled = replace(known, charts={**known.charts, "gpu-operator": unsafe})
-    monkeypatch.setattr(upstream, "catalogue", lambda: spoiled)
+    monkeypatch.setattr(resolved, "catalogue", lambda: spoiled)
     with pytest.raises(ArtifactError, match="CVE-2025-23266"):
-        upstream.resolve_artifacts(stack(Provider.GKE), name="here")
+        resolved.resolve_artifacts(stack(Provider.GKE), name="here")
 
 
 def test_the_table_has_the_toolkit_that_the_chart_deploys() -> None:

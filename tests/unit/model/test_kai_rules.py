@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from muster.config import load
-from muster.config.document import parse_text
-from muster.config.errors import ConfigError
+from muster.config.document import ConfigError, parse_text
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model import definitions
@@ -18,7 +17,7 @@ from muster.model.stack import Scheduler
 from muster.model.violations import Violation
 from muster.model.work import Work
 from muster.render import kai, queues
-from muster.validation.scheduler_support import unsupported_fields
+from muster.validation.kai import foreign_fields
 
 _STACK = """
 config:
@@ -119,7 +118,7 @@ def test_every_field_for_kai_is_reported_under_its_key() -> None:
     file = Path(__file__).parents[2] / "kai" / "every-field.yaml"
     document = load_document(file)
     stack = load(file)
-    paths = {violation.path for violation in unsupported_fields(replace(stack, scheduler=Scheduler.KUEUE))}
+    paths = {violation.path for violation in foreign_fields(replace(stack, scheduler=Scheduler.KUEUE))}
     assert paths <= document.lines.keys()
     assert {
         "muster:kai.shard.goMemLimit",

@@ -8,15 +8,14 @@ import yaml
 
 from muster import config
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.upstream import installed
+from muster.artifacts.resolved import installed
 from muster.components.karpenter import chart_values
 from muster.model import gpu_operator
 from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, SystemPool
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
-from muster.model.nodes import GpuSharing, Image, ImagePull, LocalDisks, Placement, Sharing
-from muster.model.pools import Pool
+from muster.model.pools import GpuSharing, Image, ImagePull, LocalDisks, Placement, Pool, Sharing
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.render import karpenter

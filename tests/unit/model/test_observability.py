@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from muster.config import parse
+from muster.config.document import ConfigError
 from muster.config.edit import template
-from muster.config.errors import ConfigError
 from muster.model.clusters import Provider
 from muster.model.gangpolicy import GangPolicy
 from muster.model.observability import Observability, Scraping

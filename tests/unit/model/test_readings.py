@@ -10,9 +10,9 @@ import yaml
 from muster.config.document import parse_text
 from muster.config.edit import template
 from muster.config.stack import examine
-from muster.model.minimum_versions import FIRST_UNKNOWN, READINGS
 from muster.model.programs import Version
 from muster.model.regions import Provider
+from muster.model.versions import FIRST_UNKNOWN, READINGS
 from muster.model.violations import Violation
 
 KUEUE = "muster:versions.kueue"

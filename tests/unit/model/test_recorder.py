@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from muster.config import parse
+from muster.config.document import ConfigError
 from muster.config.edit import template
-from muster.config.errors import ConfigError
 from muster.local.builder.images import PLAYER_PLACE
 from muster.model import names
 from muster.model.clusters import Provider

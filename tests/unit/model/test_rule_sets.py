@@ -11,8 +11,7 @@ import muster.validation
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai, kueue, queues
 from muster.validation import STACK_RULES, check
-from muster.validation.clusters import identity_of
-from muster.validation.placeholders import placeholder_rules
+from muster.validation.clusters import identity_of, placeholder_rules
 from muster.validation.tenancy import unowned_rules
 from tests.unit.model.model_stacks import CPU, GKE
 

@@ -25,8 +25,7 @@ from muster.model.clusters import (
 )
 from muster.model.keys import Seconds
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
-from muster.model.pools import Pool
+from muster.model.pools import Image, LocalDisks, NodeNetwork, Placement, Pool
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.tenancy import Namespaces, Tenancy
 from muster.model.violations import Violation

@@ -11,7 +11,7 @@ from muster import config
 from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
-from muster.model.support_calendar import CALENDAR, WARNED_BEFORE, Phase, outlook
+from muster.model.versions import CALENDAR, WARNED_BEFORE, Phase, outlook
 from muster.validation import check
 from muster.validation.versions import support_rules
 

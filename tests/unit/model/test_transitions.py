@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
 from muster.model.transitions import TRANSITIONS, Verdict, judge
+from muster.model.versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,8 +21,16 @@ from muster.config.stack import examine
 from muster.distribution import NAME
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
-from muster.scaffold.project import FILES, Project, Target, examples, files, schema_text, stack_text
-from muster.scaffold.update import write_project
+from muster.scaffold.project import (
+    FILES,
+    Project,
+    Target,
+    examples,
+    files,
+    schema_text,
+    stack_text,
+    write_project,
+)
 from release.checkout import PART, part_text
 
 ROOT = Path(__file__).resolve().parents[3]

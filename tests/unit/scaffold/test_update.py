@@ -8,10 +8,9 @@ import pytest
 
 from muster.distribution import wheel_name
 from muster.errors import MusterError
+from muster.scaffold import project
 from muster.scaffold import project as templates
-from muster.scaffold import update
-from muster.scaffold.project import Project, Target
-from muster.scaffold.update import FILE, compare, read_record, write_project
+from muster.scaffold.project import FILE, Project, Target, compare, read_record, write_project
 
 OLD = Project(target=Target.EKS, stacks=("dev", "prod"), version="1.0.0")
 
@@ -30,7 +29,7 @@ def newer(monkeypatch: pytest.MonkeyPatch, name: str, added: str) -> None:
         found = original(project)
         return {**found, name: found.get(name, "") + added}
 
-    monkeypatch.setattr(update, "files", files)
+    monkeypatch.setattr(project, "files", files)
 
 
 def test_same_version_changes_nothing_whatever_the_user_edited(folder: Path) -> None:

@@ -7,9 +7,10 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
+from muster.local import karpenter
 from muster.local.karpenter import stock_key
 from muster.local.quantities import milli
-from muster.local.simulated_cloud import karpenter, names
+from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.actions import Action, AdvertiseGpus, ReleaseNode, SetStock, StartVm
 from muster.local.simulated_cloud.faults import ANY_POOL, Fault, FaultBook, FaultKind
 from muster.local.simulated_cloud.objects import Node, VmState

@@ -13,8 +13,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from muster.config import load, parse
+from muster.config.document import ConfigError
 from muster.config.edit import template
-from muster.config.errors import ConfigError
 from muster.controller.kube.errors import Conflict, Status
 from muster.controller.kube.resource import Key
 from muster.live.fields import from_json

@@ -4,7 +4,7 @@ rights.
 Each says what it is for in `purpose`. docs/reference/admission.md lists all of them with their messages.
 """
 
-from muster.model.stack import GangMode, Scheduler, Stack
+from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies import pods, work
@@ -24,7 +24,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         never = (work.reviews(stack), pods.pod_valid(stack), pods.topologies(stack))
         found += [(each, TenancyMode.ENFORCE) for each in never]
         found.append((pods.node_labels(stack), TenancyMode.WARN))
-        if stack.scheduler is Scheduler.KUEUE:
+        if stack.scheduler.traits.admits_jobs:
             found.append((policy("muster-queues"), TenancyMode.ENFORCE))
     if stack.is_gated:
         found.append((work.kai_waiting(stack), TenancyMode.WARN))
@@ -35,7 +35,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     if (advice := pods.fabrics(stack)) is not None:
         found.append((advice, TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:
-        is_kueue = stack.scheduler is Scheduler.KUEUE
+        admits_jobs = stack.scheduler.traits.admits_jobs
         ours = (
             work.work(stack),
             work.ray_size(stack),
@@ -44,7 +44,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             policy("muster-routes"),
             pods.templates(stack),
             work.ending(stack),
-            *((work.growth(stack), work.finished(stack), policy("muster-ray-valid")) if is_kueue else ()),
+            *((work.growth(stack), work.finished(stack), policy("muster-ray-valid")) if admits_jobs else ()),
             work.owners(stack),
             pods.pods(stack),
             pods.changes(stack),

@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.gangpolicy import IdleAction, IdlePolicy, WhileRunning
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import requests_gpus
 from muster.render.tenancy.policies.policy import Policy, kinds_of, policy
@@ -23,10 +23,10 @@ _PLACEHOLDERS: Final = (
 
 def fences(stack: Stack) -> tuple[Policy, ...]:
     """Those for the rights that a stack gives its controller (components/gang_pods.py)."""
-    has_kueue = stack.scheduler is Scheduler.KUEUE
-    ray_clusters = _ray_clusters(stack) if has_kueue else _gangs(stack)
+    admits_jobs = stack.scheduler.traits.admits_jobs
+    ray_clusters = _ray_clusters(stack) if admits_jobs else _gangs(stack)
     return (
-        *((_workloads(stack),) if has_kueue else ()),
+        *((_workloads(stack),) if admits_jobs else ()),
         ray_clusters,
         *((policy("muster-controller-nodes"),) if stack.placeholder_pools or stack.closes_nodes else ()),
         policy("muster-controller-requests"),
@@ -96,21 +96,21 @@ def _gangs(stack: Stack) -> Policy:
 
 
 def _pods(stack: Stack) -> Policy:
-    is_kai, has_placeholders = stack.scheduler is Scheduler.KAI, bool(stack.placeholder_pools)
+    admits_jobs, has_placeholders = stack.scheduler.traits.admits_jobs, bool(stack.placeholder_pools)
     # With KAI a gang that takes the room of others is bounded to their nodes. Of the affinity of a gated pod
     # the API server lets only the demands on nodes be changed, and these only be narrowed.
-    stamped = (*_STAMPED, "affinity") if is_kai else _STAMPED
+    stamped = _STAMPED if admits_jobs else (*_STAMPED, "affinity")
     # Gated pods get what placeholders have brought. With Kueue the templates of jobs do.
-    hands_over = is_kai and has_placeholders
+    hands_over = has_placeholders and not admits_jobs
     set_words = f", and of {names.HELD_TAINT_KEY} for the set in {names.PLACED_ANNOTATION}"
     undisturbed = names.UNDISTURBED if hands_over else ()
-    creates = gang.makes_pods(stack) or not is_kai
+    creates = gang.makes_pods(stack) or admits_jobs
     return policy(
         "muster-controller-pods",
         values={
             "stamped": stamped,
             "stampedAnnotations": (names.CONSUME_ANNOTATION, names.CLASS_ANNOTATION, *undisturbed),
-            "affinityWords": "node affinity, " if is_kai else "",
+            "affinityWords": "" if admits_jobs else "node affinity, ",
             "isHandedOver": "${isOfItsSet}" if hands_over else "false",
             "setWords": set_words if hands_over else "",
             **_deleted(stack),
@@ -122,7 +122,7 @@ def _pods(stack: Stack) -> Policy:
 
 def _deleted(stack: Stack) -> Mapping[str, str]:
     """Which pods may be deleted: of our own, and of teams."""
-    if stack.scheduler is Scheduler.KAI:
+    if not stack.scheduler.traits.admits_jobs:
         own, of_teams = "false", "${isUnbound} && ${isOfGang}"
         words = "pods of gangs that no node has yet"
         if stack.gang_admission.policy.broken_nodes.running is WhileRunning.REQUEUE:
@@ -148,7 +148,7 @@ def _created(stack: Stack) -> Mapping[str, str]:
     """Which pods may be created: those that keep nodes, those that bring them, and of a team's gang for
     Kueue any that is not kept.
     """
-    tries = stack.scheduler is Scheduler.KUEUE
+    tries = stack.scheduler.traits.admits_jobs
     words = (
         *(("any pod of a team in a dry run alone",) if tries else ()),
         *((_PLACEHOLDERS,) if gang.makes_pods(stack) else ()),

@@ -5,7 +5,7 @@ The rules are in muster-templates, muster-pods, muster-pod-changes and muster-po
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from muster.model import names
@@ -71,8 +71,8 @@ def templates(stack: Stack) -> Policy:
 
 def _claims(stack: Stack) -> Mapping[str, str]:
     """What of the claims of a pod has to change."""
-    if stack.scheduler is Scheduler.KAI:
-        reason = "no quota of KAI counts devices that are claimed"
+    if not stack.scheduler.traits.admits_jobs:
+        reason = f"no quota of {stack.scheduler.proper_name} counts devices that are claimed"
     elif not stack.kueue.install:
         return {"claimFaults": "[]"}
     elif stack.kueue.device_classes:
@@ -95,11 +95,8 @@ def pods(stack: Stack) -> Policy:
             "isGated": "${isGatedByUs}" if stack.is_gated else "${isGatedByKueue}",
             "unqueued": "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment",
         },
-        given={
-            "placeholders": has_placeholders,
-            "kai": stack.scheduler is Scheduler.KAI,
-            "gated": stack.is_gated,
-        },
+        given={"placeholders": has_placeholders, "gated": stack.is_gated},
+        scheduler=stack.scheduler,
     )
 
 
@@ -122,9 +119,8 @@ def pod_valid(stack: Stack) -> Policy:
 
 
 def _placement(stack: Stack) -> Mapping[str, str | list[str]]:
-    schedulers = ["", _DEFAULT_SCHEDULER]
-    if stack.scheduler is Scheduler.KAI:
-        schedulers.append(names.KAI_SCHEDULER)
+    own = stack.scheduler.traits.pod_scheduler
+    schedulers = ["", _DEFAULT_SCHEDULER, *([own] if own else [])]
     return {"schedulers": schedulers, "theScheduler": schedulers[-1]}
 
 
@@ -152,36 +148,39 @@ _KAI: Final = "kai.scheduler/topology"
 _KAI_LEVELS: Final = tuple(f"{_KAI}-{each}-placement" for each in ("required", "preferred"))
 
 
+def _of_kueue(stack: Stack) -> dict[str, list[str]]:
+    used = {pool.kueue.topology for pool in stack.pools} | {each.topology for each in stack.kueue.flavors}
+    levels = [level for each in stack.kueue.topologies if each.name in used for level in each.levels]
+    return {**dict.fromkeys(_KUEUE_LEVELS, levels), **({} if levels else {_UNCONSTRAINED: []})}
+
+
+def _of_kai(stack: Stack) -> dict[str, list[str]]:
+    """A level has its label, and maybe a name in its place."""
+    levels = [level for each in stack.kai.topologies for level in each.levels]
+    words = [word for level in levels for word in (level.node_label, level.alias) if word]
+    return {**dict.fromkeys(_KAI_LEVELS, words), _KAI: [each.name for each in stack.kai.topologies]}
+
+
+_TOPOLOGIES: Final[Mapping[Scheduler, Callable[[Stack], dict[str, list[str]]]]] = {
+    Scheduler.KUEUE: _of_kueue,
+    Scheduler.KAI: _of_kai,
+}
+"""Annotation -> what a pod may write there."""
+
+
 def topologies(stack: Stack) -> Policy:
-    is_kai = stack.scheduler is Scheduler.KAI
-    levels = _levels_of_kai(stack) if is_kai else _levels_of_kueue(stack)
-    keys = _KAI_LEVELS if is_kai else _KUEUE_LEVELS
-    by_name = {_KAI: [each.name for each in stack.kai.topologies]} if is_kai else {}
-    allowed = {**dict.fromkeys(keys, levels), **by_name}
-    if not is_kai and not levels:
-        allowed[_UNCONSTRAINED] = []
-    there_are = ", ".join(dict.fromkeys([*(name for names in by_name.values() for name in names), *levels]))
+    allowed = _TOPOLOGIES[stack.scheduler](stack)
+    there_are = ", ".join(dict.fromkeys(word for words in reversed(allowed.values()) for word in words))
     return policy(
         "muster-topologies",
         kinds={"work": kinds_of(stack.judged_work)},
         values={
-            "ownNotes": "variables.ownNotes${when}" if is_kai else "[]",
             "allowed": ", ".join(f"'{key}': dyn({quoted(values)})" for key, values in allowed.items()),
             "keys": list(allowed),
             "has": f"has {there_are}" if there_are else "has none for its pools",
         },
+        scheduler=stack.scheduler,
     )
-
-
-def _levels_of_kueue(stack: Stack) -> Sequence[str]:
-    used = {pool.kueue.topology for pool in stack.pools} | {each.topology for each in stack.kueue.flavors}
-    return [level for each in stack.kueue.topologies if each.name in used for level in each.levels]
-
-
-def _levels_of_kai(stack: Stack) -> Sequence[str]:
-    """A level has its label, and maybe a name in its place."""
-    levels = [level for each in stack.kai.topologies for level in each.levels]
-    return [word for level in levels for word in (level.node_label, level.alias) if word]
 
 
 def fabrics(stack: Stack) -> Policy | None:

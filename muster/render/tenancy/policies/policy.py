@@ -36,7 +36,7 @@ from typing import Any, Final, cast
 
 from muster import bounded_yaml
 from muster.model import names
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.model.work import (
     BROUGHT,
@@ -355,12 +355,14 @@ def policy(
     given: Mapping[str, bool] = _NONE,
     kinds: Mapping[str, Sequence[Kinds]] = _NONE,
     lists: Mapping[str, _Items] = _NONE,
+    scheduler: Scheduler | None = None,
 ) -> Policy:
     """The policy of a file. `values` fill its placeholders, `given` says which of its `if` hold, `kinds` and
-    `lists` are what resourceRules and items name that follows from the model.
+    `lists` are what resourceRules and items name that follows from the model. `scheduler`: whose own
+    placeholders, under `schedulers` of the file, and `if` hold.
     """
     source = _read(name)
-    filled = _Filled(name=name, values=values, given=given, lists=lists)
+    filled = _Filled(name=name, values=values, given=given, lists=lists, scheduler=scheduler)
     found = Policy(
         name=source.get("name", name),
         purpose=source["purpose"].strip(),
@@ -410,11 +412,13 @@ class _Filled:
     values: Mapping[str, Value]
     given: Mapping[str, bool] = field(default_factory=dict)
     lists: Mapping[str, _Items] = field(default_factory=dict)
+    scheduler: Scheduler | None = None
     used: set[str] = field(default_factory=set)
 
     def items(self, items: _Items, own: Mapping[str, str] = _NONE) -> Iterator[dict[str, str]]:
         """`own`: placeholders of the list that these items are in."""
         for item in items:
+            self.used.add(item.get("include", ""))
             if "if" in item and not self._holds(item["if"]):
                 continue
             if "include" not in item:
@@ -443,6 +447,8 @@ class _Filled:
         if name.startswith("names."):
             return _text(getattr(names, name.removeprefix("names.")))
         for source in (_read(self.name), _read(_SHARED)):
+            if (text := source.get("schedulers", {}).get(self.scheduler, {}).get(name)) is not None:
+                return self.text(text, own)
             if (text := source.get("texts", {}).get(name)) is not None:
                 return self.text(text, own)
             if (text := source.get("expressions", {}).get(name)) is not None:
@@ -451,6 +457,8 @@ class _Filled:
 
     def _holds(self, name: str) -> bool:
         self.used.add(name)
+        if self.scheduler is not None and name in {*Scheduler}:
+            return name == self.scheduler
         return self.given[name]
 
     def _listed(self, name: str) -> _Items:

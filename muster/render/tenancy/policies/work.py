@@ -7,7 +7,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.names import JOB_PARAMETER_PREFIX
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES, TenancyMode
 from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, WORK, by_group
 from muster.render.tenancy.policies import pods
@@ -27,30 +27,27 @@ from muster.render.tenancy.team import most_objects
 
 
 def work(stack: Stack) -> Policy:
-    is_kai = stack.scheduler is Scheduler.KAI
     parameters = stack.tenancy.parameters
     return policy(
         "muster-work",
         kinds={"workOfMembers": kinds_of(each for each in stack.judged_work if each.is_for_members)},
         values={
-            **_labels(stack),
-            "classesThatCount": "variables.classes${when}" if is_kai else "[]",
             "parameters": [f"{JOB_PARAMETER_PREFIX}{name}" for name in parameters],
             "parameterNames": ", ".join(parameters) or "none",
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "counted": ["cpu", "memory", *sorted({pool.device for pool in stack.pools if pool.is_gpu})],
             **(_gated() if stack.is_gated else {"isNoEntryOfScheduler": "${isNoEntryOfKueue}"}),
         },
-        given={"gated": stack.is_gated, "kai": is_kai, "kueue": not is_kai},
-        lists={"fieldsOfKinds": [*_fields()], **({} if is_kai else {"suspensions": [*_suspensions()]})},
+        given={"gated": stack.is_gated},
+        lists={"fieldsOfKinds": [*_fields()], "suspensions": [*_suspensions()]},
+        scheduler=stack.scheduler,
     )
 
 
 def reviews(stack: Stack) -> Policy:
     """In force in every mode of tenancy. Where the others are enforced it leaves out what they refuse."""
-    is_kai = stack.scheduler is Scheduler.KAI
     is_enforced = stack.tenancy.mode is TenancyMode.ENFORCE
-    labels = {} if is_enforced else _labels(stack)
+    ends_elsewhere = is_enforced and stack.scheduler.traits.admits_jobs
     return policy(
         "muster-reviews",
         kinds={
@@ -59,21 +56,16 @@ def reviews(stack: Stack) -> Policy:
             )
         },
         values={
-            "submissionFaultsHere": "${submissionFaults}" if is_kai else "[]",
-            "endFaultsHere": "${endFaults}" if is_kai or not is_enforced else "[]",
-            "podSetFaultsHere": "[]" if is_kai else "${podSetFaults}",
+            "endFaultsHere": "[]" if ends_elsewhere else "${endFaults}",
             "labelFaultsHere": "[]" if is_enforced else "${labelFaults}",
-            **labels,
         },
-        given={"notEnforced": not is_enforced, **({} if is_enforced else {"kueue": not is_kai})},
+        given={"notEnforced": not is_enforced},
+        scheduler=stack.scheduler,
     )
 
 
 def ray_size(stack: Stack) -> Policy:
-    is_kai = stack.scheduler is Scheduler.KAI
-    return policy(
-        "muster-ray-size", kinds={"rayWork": kinds_of(RAY)}, given={"kueue": not is_kai, "kai": is_kai}
-    )
+    return policy("muster-ray-size", kinds={"rayWork": kinds_of(RAY)}, scheduler=stack.scheduler)
 
 
 def ray_services(stack: Stack) -> Policy:
@@ -81,7 +73,7 @@ def ray_services(stack: Stack) -> Policy:
         "muster-ray-services",
         kinds={"rayKinds": kinds_of(each for each in WORK if each.is_ray)},
         values={"specOfObject": shared("raySpec", {"of": "object"})},
-        given={"kai": stack.scheduler is Scheduler.KAI},
+        scheduler=stack.scheduler,
     )
 
 
@@ -130,14 +122,6 @@ def kai_waiting(stack: Stack) -> Policy:
     )
 
 
-def _labels(stack: Stack) -> Mapping[str, str]:
-    is_kai = stack.scheduler is Scheduler.KAI
-    return {
-        "queueLabel": names.KAI_QUEUE_LABEL if is_kai else names.QUEUE_LABEL,
-        "priorityLabel": names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL,
-    }
-
-
 def _gated() -> Mapping[str, Value]:
     return {
         "asksForGpus": pods.requests_gpus("each"),
@@ -183,16 +167,9 @@ _NOTES: Final = (
     (BY_KIND["LeaderWorkerSet"], "pod-group-serving", "true"),
     (BY_KIND["Deployment"], "managed", "true"),
 )
-_OF_KAI: Final = (
-    ", and of kai.scheduler/ queue, skip-podgrouper, batch-min-member, topology, "
-    "topology-required-placement, "
-    "topology-preferred-placement, segment-size, segment-topology-required-placement, "
-    "segment-topology-preferred-placement"
-)
 
 
 def reserved(stack: Stack) -> Policy:
-    is_kai = stack.scheduler is Scheduler.KAI
     written = (
         f"(request.resource.resource == '{kind.resource}' && key == 'kueue.x-k8s.io/{note}' && "
         f"each.keys[key] == '{value}')"
@@ -215,9 +192,8 @@ def reserved(stack: Stack) -> Policy:
             "isWrittenByKueue": " ||\n".join(written),
             "replicasetsAndServing": ["replicasets", *(each.resource for each in _SERVING)],
             "groupsOfWork": tuple(by_group(WORK)),
-            "isOfScheduler": "${isOfKai}" if is_kai else "false",
-            "allowedOfKai": _OF_KAI if is_kai else "",
         },
+        scheduler=stack.scheduler,
     )
 
 
@@ -256,8 +232,8 @@ def owners(stack: Stack) -> Policy:
         values={
             "makersGroups": [group for group in by_group(WORK) if group != "batch"],
             "makersKinds": [each.kind for each in WORK if each.is_queued and each.group != "batch"],
-            "mayScale": "${isAutoscaler}" if stack.scheduler is Scheduler.KAI else "false",
         },
+        scheduler=stack.scheduler,
     )
 
 

@@ -11,10 +11,8 @@ import pytest
 
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.proposal.evaluate import INTERRUPTED, Budget, Evaluator, Subject
-from muster.preview.proposal.goals import parse_goal
-from muster.preview.proposal.knobs import Key, Knob, Values
-from muster.preview.proposal.search import StoppedError
+from muster.preview.proposal.evaluate import INTERRUPTED, Budget, Evaluator, Subject, parse_goal
+from muster.preview.proposal.search import Key, Knob, StoppedError, Values
 from muster.replay.assumptions import AS_RECORDED
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from tests.unit.model.model_stacks import parsed

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
-from muster.preview.proposal.goals import Goal, GoalError, Kind, Sample, check_goals, parse_goal
+from muster.preview.proposal.evaluate import Goal, GoalError, Kind, Sample, check_goals, parse_goal
 from muster.replay.figures import NEVER, Played, percentile
 from tests.unit.model.model_stacks import stack, team
 

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.config.edit import StackText
-from muster.preview.proposal.knobs import Key, Knob, Space, to_space
+from muster.preview.proposal.search import Key, Knob, Space, to_space
 from tests.unit.model.model_stacks import parsed
 
 _TEXT = """\

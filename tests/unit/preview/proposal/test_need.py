@@ -8,10 +8,9 @@ import pytest
 from muster.config.edit import StackText
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.proposal.evaluate import Evaluation
-from muster.preview.proposal.goals import Sample, parse_goal
-from muster.preview.proposal.knobs import Key, Knob, Move, Need, to_space, to_tiers
+from muster.preview.proposal.evaluate import Evaluation, Sample, parse_goal
 from muster.preview.proposal.proposal import limits, to_need, to_patch
+from muster.preview.proposal.search import Key, Knob, Move, Need, to_space, to_tiers
 from muster.replay.figures import Played, wait_of
 from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header

@@ -7,8 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.preview.proposal.knobs import Key, Knob, Move, Need, Space, Values, to_tiers
-from muster.preview.proposal.search import Cost, Found, Score, StoppedError, cost, search
+from muster.preview.proposal.search import (
+    Cost,
+    Found,
+    Key,
+    Knob,
+    Move,
+    Need,
+    Score,
+    Space,
+    StoppedError,
+    Values,
+    cost,
+    search,
+    to_tiers,
+)
 from tests.length import examples
 
 SIZE = 32
