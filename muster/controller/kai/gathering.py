@@ -307,7 +307,9 @@ class Gathering(TurnIndex):
             return  # Not ours to judge: KAI counts it when it starts it.
 
     def _positions_of(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
-        found = {batch.batch.attempt: (batch, batch.reserved_usage) for batch in self._read(key, now)}
+        snapshot = self._read(key, now)
+        batches = _begun_batches(snapshot) if snapshot else ()
+        found = {batch.batch.attempt: (batch, batch.reserved_usage) for batch in batches}
         begun = self._begun.get(key)
         if begun is not None and not _has_begun_to_pass(found.get(begun.batch.attempt)):
             found[begun.batch.attempt] = begun, begun.intended_usage
@@ -318,6 +320,7 @@ class Gathering(TurnIndex):
             if position is not None:
                 yield position
         yield from self._waiting.get(key, ())
+        yield from snapshot.taking if snapshot else ()
 
     def _hold(self, key: Key, usage: Mapping[str, tuple[QueueUsage, ...]]) -> None:
         """The attempts of the cluster that take something of their queues, and no others."""
@@ -330,8 +333,8 @@ class Gathering(TurnIndex):
         if not self.batches.get(key):
             self.batches.pop(key, None)
 
-    def _read(self, key: Key, now: datetime) -> Iterator[BatchSnapshot]:
-        """Those of its batches that have begun."""
+    def _read(self, key: Key, now: datetime) -> ClusterSnapshot | None:
+        """None where nothing of it has begun."""
         cluster = self._gangs.get(key)
         has_begun = (
             self._requests.store.by_index(BY_OWNER, key)
@@ -339,12 +342,16 @@ class Gathering(TurnIndex):
             or any(map(is_asked_by_pods, self._templates.store.by_index(BY_OWNER, key)))
         )
         if cluster is None or cluster.metadata.deletion_timestamp or not has_begun:
-            return
-        try:
-            batches = self._base_snapshot(cluster, now).batch_snapshots
-        except ValueError:
-            return
-        yield from (batch for batch in batches if (batch.turn or batch.batch.ungated) and batch.is_readable)
+            return None
+        return self._base_snapshot(cluster, now)
+
+
+def _begun_batches(snapshot: ClusterSnapshot) -> list[BatchSnapshot]:
+    try:
+        batches = snapshot.batch_snapshots
+    except ValueError:
+        return []
+    return [batch for batch in batches if (batch.turn or batch.batch.ungated) and batch.is_readable]
 
 
 def _has_begun_to_pass(found: tuple[BatchSnapshot, object] | None) -> bool:

@@ -33,6 +33,7 @@ from muster.controller.kai.labels import (
     is_preemptible,
     lasting_part_of,
     part_of,
+    pool_of,
     preempts_since,
     priority_of,
     queue_of,
@@ -50,6 +51,7 @@ from muster.controller.kai.preemption import (
 )
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
 from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota
+from muster.model.kai import NON_PREEMPTIBLE
 from muster.model.quantities import read_count
 
 PreemptionPosition = tuple[int, datetime, str]
@@ -175,6 +177,26 @@ class ClusterSnapshot:
             if preempts_since(pod) and not (is_gated(pod) or is_bound(pod)):
                 found.setdefault(pod.metadata.annotations.get(ATTEMPT, ""), []).append(pod)
         return tuple(map(tuple, found.values()))
+
+    @property
+    def taking(self) -> Iterator[TurnPosition]:
+        """Its gangs that KAI makes room for in pools by placeholders. What comes free there is theirs before
+        that of gangs which KAI may take: kube-scheduler binds their placeholders before KAI looks again.
+        """
+        policy = self.policy or GangPolicy()
+        for pods in self.preempting:
+            named = {pool_of(pod, self.cluster) for pod in pods}
+            flavors = {name: flavor for name in named if (flavor := policy.flavor(name))}
+            pools = frozenset(name for name, flavor in flavors.items() if flavor.by_placeholders)
+            priority = max(priority_of(pods[0], self.cluster, self.priorities), NON_PREEMPTIBLE)
+            yield TurnPosition(
+                uid=f"{pods[0].metadata.annotations.get(ATTEMPT, '')}-takes",
+                since=min(since for pod in pods if (since := preempts_since(pod))),
+                priority=priority,
+                pools=pools,
+                short=pools,
+                by_pods=pools,
+            )
 
     def stranded(self, request: str) -> tuple[GatedPod, ...]:
         """Pods that have passed for this request and that no node has yet."""

@@ -242,7 +242,12 @@ class World(Paper[Decision]):
         return dataclasses.replace(
             self._plain(name),
             ledger=Ledger(self.queues.values(), usage),
-            line=Line(place for each in gathering if (place := _place(each)) is not None),
+            line=Line(
+                (
+                    *(place for each in gathering if (place := _place(each)) is not None),
+                    *(taking for other in self.clusters for taking in self._plain(other).taking),
+                )
+            ),
             surroundings=Surroundings(
                 nodes=tuple(map(self.signs.judged, self.nodes.values())), used=used_by(self.pods.values())
             ),

@@ -104,20 +104,21 @@ def world(
     over_quota: OverQuota = OverQuota.DENY,
     after: int = 2,
     most: int = 16,
+    made: type[PreemptingWorld] = PreemptingWorld,
 ) -> PreemptingWorld:
     kai = KaiPolicy(over_quota=over_quota, preempt_after=timedelta(minutes=after))
     flavors = tuple(
         dataclasses.replace(each, max_nodes=most) if each.max_nodes else each for each in PLACED.flavors
     )
-    made = PreemptingWorld(
+    here = made(
         policy=dataclasses.replace(PLACED, kai=kai, flavors=flavors), stock={"l4": stock, "h100": stock}
     )
-    made.queues = {
+    here.queues = {
         "dep": queue("dep", quota=8, limit=16),
         "team-a": queue("team-a", quota=quota, limit=12, parent="dep"),
         "team-b": queue("team-b", quota=4, limit=12, parent="dep"),
     }
-    return made
+    return here
 
 
 def submit(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.assembly import TURN_RECHECK
+from muster.controller.gangs.objects import Node
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import is_gated, preempts_since
@@ -25,9 +26,9 @@ def run(here: PreemptingWorld, minutes: int) -> None:
         here.tick()
 
 
-def training_runs(pool: str, **settings: object) -> PreemptingWorld:
+def training_runs(pool: str, *, priority: str = "train", **settings: object) -> PreemptingWorld:
     here = world(**settings)  # type: ignore[arg-type]  # the test's own keywords
-    submit(here, "training", pool, 4, "train")
+    submit(here, "training", pool, 4, priority)
     run(here, 4)
     assert here.running("training") == 5
     return here
@@ -324,3 +325,29 @@ def test_the_gang_of_the_highest_priority_is_made_room_for_first_then_the_oldest
         view.gathering.decided(snapshot, Decision(to_preempt=batches[name]))
     before = {name: set(view.gathering.takers_before(each)) for name, each in batches.items()}
     assert before == {"high": set(), "young": {"l4"}, "low": {"l4"}}
+
+
+class SlowKai(PreemptingWorld):
+    """A KAI that binds a gang in the cycle after the one that has evicted for it, on nodes that stay for
+    these seconds.
+    """
+
+    def kai(self) -> None:
+        before = dict(self.pods)
+        super().kai()
+        if before.keys() - self.pods.keys():
+            self.pods = {key: before[key] for key in self.pods}
+
+    def goes(self, empty: Node) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("priority", ["train", "build-preemptible"])
+def test_nodes_that_kai_frees_for_a_gang_serve_no_placeholder_of_another(priority: str) -> None:
+    """The nodes of an evicted gang are free for a moment before KAI binds what it has evicted it for."""
+    here = training_runs("l4", made=SlowKai, priority=priority, quota=8)
+    submit(here, "inference", "l4", 2, "inference")
+    run(here, 3)
+    for _ in range(20):
+        here.tick(timedelta(seconds=1))
+    assert (here.running("inference"), here.running("training")) == (3, 0)
