@@ -245,7 +245,7 @@ def _kubelet(cluster: LocalCluster, spec: NodeSpec, number: int) -> dict[str, An
         "nodeStatusReportFrequency": "30s",
         "registerNode": True,
         "serializeImagePulls": False,
-        "syncFrequency": "10s",
+        "syncFrequency": "3s",
         # Leaders exit when the API server is away. Five minutes of back-off for each would be what a user
         # sees after the machine slept or the API server was killed, and this API server needs no protection.
         "featureGates": {"KubeletCrashLoopBackOffMax": True},

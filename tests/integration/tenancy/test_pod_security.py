@@ -60,8 +60,9 @@ TEMPLATES: dict[str, Object] = {
     "root": _with(runAsNonRoot=False),
     "no root, of the pod": _pod_with(runAsNonRoot=True),
     "root, of the pod alone": changed(_with(), "spec", "securityContext", "runAsNonRoot", value=False),
-    "user 0": _with(runAsUser=0),
-    "user 0, of the pod": _pod_with(runAsUser=0),
+    # With runAsNonRoot muster-pod-valid refuses it: the kubelet starts no such container.
+    "user 0": _with(runAsUser=0, runAsNonRoot=None),
+    "user 0, of the pod": _pod_with(runAsUser=0, runAsNonRoot=False),
     "user 1000": _with(runAsUser=1000),
     "all capabilities": _with(capabilities=None),
     "some capabilities dropped": _with(capabilities={"drop": ["NET_RAW"]}),
