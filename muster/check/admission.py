@@ -107,8 +107,8 @@ class Admission:
                 "`muster:tenancy: {namespaces: existing}`.",
                 fix="ask the cluster: kubectl create --dry-run=server -f FILE.",
             )
-        self.stack, self.team, self.namespaces = stack, team, known[team].namespaces
-        self._team, self.volumes = known[team], known[team].access.volumes
+        self.stack, self.team = stack, team
+        self.namespaces, self.access = known[team].namespaces, known[team].access
         self.tree: QueueTree = queue_tree(stack)
         # Its namespaces share their queues and priorities.
         self.space: Space = self.tree.spaces[self.namespaces[0]]
@@ -159,7 +159,7 @@ class Admission:
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         findings += [Finding(Level.WARNED, KUBERAY, each) for each in runtime_faults(now)]
         findings += [
-            Finding(Level.WARNED, NAMESPACE, each) for each in unmade_faults(now, self.stack, self._team)
+            Finding(Level.WARNED, NAMESPACE, each) for each in unmade_faults(now, self.stack, self.access)
         ]
         if not self._is_ours or self.tree.kai:  # No webhook compares them with the queue's.
             nodes = {name for flavor in self.policy.flavors for name in flavor.node}

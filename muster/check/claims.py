@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from muster.check.manifests import Json
+from muster.check.manifests import Json, objects_of
 from muster.check.policies import Finding, Level
 from muster.controller.kueue.default_queue import mapping
 from muster.model.names import CHANNEL_DEVICE_CLASS, compute_domain_template
@@ -33,7 +33,7 @@ def claim_templates(bodies: Iterable[Json]) -> Templates:
     for body in bodies:
         if body["kind"] == "ResourceClaimTemplate":
             requests = mapping(body, "spec", "spec", "devices").get("requests")
-            found[str(body["metadata"].get("name"))] = _listed(requests)
+            found[str(body["metadata"].get("name"))] = objects_of(requests)
         elif body["kind"] == "ComputeDomain":
             channel = mapping(body, "spec", "channel")
             mode = "All" if channel.get("allocationMode") == "All" else "ExactCount"
@@ -99,13 +99,9 @@ def _refused(message: str) -> Finding:
 def _claims(value: Any) -> Iterator[Json]:
     """The `resourceClaims` of every pod template below."""
     if isinstance(value, dict):
-        yield from _listed(value.get("resourceClaims"))
+        yield from objects_of(value.get("resourceClaims"))
         for below in value.values():
             yield from _claims(below)
     elif isinstance(value, list):
         for below in value:
             yield from _claims(below)
-
-
-def _listed(value: Any) -> list[Json]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -10,16 +10,16 @@ from typing import Any, Final
 from yaml import YAMLError
 
 from muster.bounded_yaml import load_all
-from muster.check.manifests import KubectlLoader
+from muster.check.manifests import KubectlLoader, objects_of
 from muster.check.validity import WORDS, WORDS_OF_PODS
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
 from muster.model.identities import POD_ACCOUNT
 from muster.model.nearest import meant, meant_resource
-from muster.model.queues import Team
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import Access
 from muster.model.work import WORK
 from muster.render.kai import runtime_class
 
@@ -145,26 +145,26 @@ def image_faults(body: Json) -> Iterator[str]:
             )
 
 
-def unmade_faults(body: Json, stack: Stack, team: Team) -> Iterator[str]:
+def unmade_faults(body: Json, stack: Stack, access: Access) -> Iterator[str]:
     """What pods name and nothing of the stack makes, nor may a member: without a RuntimeClass or an account
     the API server makes no pod, and without a claim its pod waits on nodes that were bought for it.
     """
-    accounts = (POD_ACCOUNT, names.MEMBER_ACCOUNT, *team.access.accounts)
+    accounts = (POD_ACCOUNT, names.MEMBER_ACCOUNT, *access.accounts)
     made = {
         "runtimeClassName": tuple(filter(None, [runtime_class(stack)])),
         "serviceAccountName": accounts,
         "serviceAccount": accounts,
-        "claimName": tuple(each.name for each in team.access.volumes),
+        "claimName": tuple(each.name for each in access.volumes),
     }
     pods = list(_pods(body.get("spec")))
-    volumes = (each for pod in pods for each in _listed(pod.get("volumes")))
+    volumes = (each for pod in pods for each in objects_of(pod.get("volumes")))
     claims = (mapping(each, "persistentVolumeClaim") for each in volumes)
     for key, name in dict.fromkeys(
         (key, str(part.get(key) or "")) for part in (*pods, *claims) for key in made
     ):
         if name and name not in made[key]:
-            meant = [each for each in made[key] if each != names.MEMBER_ACCOUNT]
-            instead = f"write {' or '.join(meant)}" if meant else "remove it"
+            usable = [each for each in made[key] if each != names.MEMBER_ACCOUNT]
+            instead = f"write {' or '.join(usable)}" if usable else "remove it"
             yield (
                 f"{key} {name}, which Muster does not make: in a cluster without it no pod starts; {instead} "
                 "or ask the platform team for it"
@@ -296,7 +296,7 @@ def _write_words(value: Any) -> None:
         for key in value.keys() & _CASES.keys():
             right = [word for word in _CASES[key] if word.lower() == str(value[key]).lower()]
             value[key] = right[0] if right else value[key]
-    for each in value.values() if isinstance(value, dict) else _listed(value):
+    for each in value.values() if isinstance(value, dict) else objects_of(value):
         _write_words(each)
 
 
@@ -313,18 +313,14 @@ def _pods(value: object) -> Iterator[Json]:
             yield from _pods(each)
 
 
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _pod(pod: Json, scheduler: str) -> None:
     if pod.get("schedulerName") not in (None, "", "default-scheduler", scheduler):
         pod["schedulerName"] = scheduler
-    for volume in _listed(pod.get("volumes")):
-        if isinstance(volume, dict) and str(mapping(volume, "hostPath").get("path", "")).endswith("/shm"):
+    for volume in objects_of(pod.get("volumes")):
+        if str(mapping(volume, "hostPath").get("path", "")).endswith("/shm"):
             del volume["hostPath"]
             volume["emptyDir"] = {"medium": "Memory"}
-    for container in (*_listed(pod.get("initContainers")), *pod["containers"]):
+    for container in (*objects_of(pod.get("initContainers")), *pod["containers"]):
         resources = container.get("resources") if isinstance(container, dict) else None
         requests = mapping(resources, "requests") if isinstance(resources, dict) else {}
         for name, amount in requests.items():

@@ -109,7 +109,7 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
 
 def volume_faults(admission: Admission, found: Sequence[Demand]) -> Iterator[str]:
     """The volumes of the team that one node mounts at a time, and pods on several do."""
-    for volume in admission.volumes:
+    for volume in admission.access.volumes:
         users = [each for each in found if volume.name in each.claims and each.pods]
         nodes = sum(min((place.nodes for place in each.places if place.nodes), default=1) for each in users)
         if nodes > 1 and not volume.shared:

@@ -121,6 +121,11 @@ def read_text(path: Path) -> str:
         ) from error
 
 
+def objects_of(value: object) -> list[Json]:
+    """The objects of a list; none where the author wrote something else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def resource_of(body: Json) -> tuple[str, str, str]:
     """Group, version and plural of the kind."""
     group, _, version = body["apiVersion"].rpartition("/")

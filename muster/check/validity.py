@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from muster.check.manifests import Json
+from muster.check.manifests import Json, objects_of
 from muster.controller.kueue.default_queue import mapping
 from muster.model.names import LABEL_VALUE, QUALIFIED_NAME
 from muster.model.quantities import many
@@ -46,7 +46,7 @@ _CRON: Final = (
 )
 _CRON_FIELDS: Final = ", ".join(name for name, *_ in _CRON)
 _CRON_RANGE: Final = re.compile(r"(?P<low>[*?]|[A-Za-z0-9]+)(-(?P<high>[A-Za-z0-9]+))?(/(?P<step>[0-9]+))?")
-_CRONWORDS: Final = re.compile(
+_CRON_WORDS: Final = re.compile(
     r"@(yearly|annually|monthly|weekly|daily|midnight|hourly|every (\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)"
 )
 # Other kinds have words of their own by these names.
@@ -114,9 +114,9 @@ def _is_zone(name: str) -> bool:
 
 def _jobset_faults(body: Json) -> Iterator[str]:
     """Where a JobSet names one of its replicated jobs that it does not have, or has later."""
-    jobs = _listed(value_at(body, "spec.replicatedJobs"))
+    jobs = objects_of(value_at(body, "spec.replicatedJobs"))
     names = [str(each.get("name")) for each in jobs]
-    rules = _listed(value_at(body, "spec.failurePolicy.rules"))
+    rules = objects_of(value_at(body, "spec.failurePolicy.rules"))
     named = {
         "spec.successPolicy": value_at(body, "spec.successPolicy.targetReplicatedJobs") or [],
         "spec.failurePolicy": [name for rule in rules for name in rule.get("targetReplicatedJobs") or ()],
@@ -125,7 +125,7 @@ def _jobset_faults(body: Json) -> Iterator[str]:
     for path, each in ((path, each) for path, listed in named.items() for each in listed):
         if each not in names:
             yield f"{path} names {each}, which is no replicated job of it; write {' or '.join(names)}"
-    awaited = [(job, each.get("name")) for job in jobs for each in _listed(job.get("dependsOn"))]
+    awaited = [(job, each.get("name")) for job in jobs for each in objects_of(job.get("dependsOn"))]
     for job, name in awaited:
         if name not in names[: jobs.index(job)]:
             yield f"dependsOn of {job.get('name')} names {name}; write one of spec.replicatedJobs before it"
@@ -151,15 +151,11 @@ def _rollout_faults(body: Json) -> Iterator[str]:
         yield "spec.selector selects nothing; write matchLabels with labels of spec.template"
 
 
-def _listed(value: Any) -> list[Json]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
 def _schedule_faults(schedule: str) -> Iterator[str]:
     if "TZ=" in schedule:
         yield f"is {schedule!r}; write the zone in spec.timeZone"
     elif schedule.startswith("@"):
-        if not _CRONWORDS.fullmatch(schedule):
+        if not _CRON_WORDS.fullmatch(schedule):
             yield f"is {schedule!r}; write @hourly, @daily, @weekly, @monthly, @yearly or `@every 1h30m`"
     elif len(fields := schedule.split()) != len(_CRON):
         yield f"is {schedule!r}, {many(len(fields), 'field')}; write {len(_CRON)}: {_CRON_FIELDS}"

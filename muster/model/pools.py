@@ -19,12 +19,6 @@ from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, form
 from muster.model.regions import LazyTable, Provider
 from muster.model.section import Section
 
-# The settings of a pool's nodes beyond their machine: image, placement, local disks, networks.
-#
-# One setting covers both clouds where both have the feature. What a machine and a capacity type allow is in
-# validation/pools.py.
-
-
 # Sharing a GPU between pods: the kinds of sharing, what each isolates, and how a GPU is divided.
 
 
@@ -81,6 +75,11 @@ MIG_PROFILES: Final[Mapping[str, Mapping[str, int]]] = LazyTable(
     lambda: {name: entry.mig for name, entry in ACCELERATORS.items() if entry.mig}
 )
 
+
+# The settings of a pool's nodes beyond their machine: image, placement, local disks, networks.
+#
+# One setting covers both clouds where both have the feature. What a machine and a capacity type allow is in
+# validation/pools.py.
 
 BOOT_DISK_GIB: Final = 200
 """The size of a boot disk where the stack names none."""

@@ -33,9 +33,6 @@ from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindErr
 from muster.provider.manifests import ManifestError, Ref, read, same
 from muster.provider.resource import BUNDLE, FIND, SCHEMA, Written, delete, inventory, read_live, write
 
-# The engine: its log, and its messages as plain Python values.
-
-
 # The engine's log: lines that stay, and one status line for each resource, which is replaced.
 
 # The engine redraws its tree for each status; faster changes cannot be read.

@@ -251,12 +251,6 @@ pulumi stack init @NAME@ && pulumi up --stack @NAME@""",
 }
 
 
-# Compares a project with the templates of this version of Muster.
-#
-# Responsible for: telling what the templates changed from what the user changed, by the digests of the
-# record. A file whose template did not change is left out, however the user edited it.
-
-
 # The record of what `muster init` wrote into a project: `.muster.yaml`.
 #
 # Responsible for: the choices that were made, and the digest of each file as it was written, by which an
@@ -350,6 +344,11 @@ def write_file(path: Path, text: str) -> None:
         fix = "choose a folder that you may write to."
         raise MusterError(f"{path} cannot be written: {error.strerror}.", fix=fix) from None
 
+
+# Compares a project with the templates of this version of Muster.
+#
+# Responsible for: telling what the templates changed from what the user changed, by the digests of the
+# record. A file whose template did not change is left out, however the user edited it.
 
 BESIDE: Final = ".new"
 

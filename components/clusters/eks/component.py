@@ -211,9 +211,6 @@ def _entries(ours: Mapping[str, Access], teams: Mapping[str, Access]) -> dict[st
     return found
 
 
-# The EKS cluster itself: endpoint, encryption, logs, and who may reach its API.
-
-
 # EKS's own add-ons: the network, names, the proxy, Pod Identity, storage and the monitoring of nodes, as
 # EKS offers them by default for the cluster's version. Those that nodes need to become Ready come before
 # nodes; those that need nodes come after.
@@ -347,6 +344,8 @@ def _running(name: str, opts: pulumi.ResourceOptions) -> Version | None:
         return None
     return Version.of(pulumi.runtime.invoke(_DESCRIBE, {"name": name}, asking).value["version"])
 
+
+# The EKS cluster itself: endpoint, encryption, logs, and who may reach its API.
 
 _POLICIES: Final = {
     AccessPolicy.CLUSTER_ADMIN: "AmazonEKSClusterAdminPolicy",

@@ -263,12 +263,6 @@ def _account(region: str) -> str:
         ) from None
 
 
-# Writes digests into a stack file: of the controller's image, of other images, and of charts.
-#
-# A digest replaces the existing line, or becomes the first key. Every other byte of the file is kept,
-# comments included, because a person writes it.
-
-
 # Resolves the images that a stack names by tag to digests.
 # The registry's first answer is trusted: a digest guarantees that later pulls are the same, not that the
 # image is safe.
@@ -284,6 +278,11 @@ def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
         manifest = Registry(repository, credentials_for(repository.host), web).manifest(tag)
         yield name, f"{place}@{digest_of(manifest)}"
 
+
+# Writes digests into a stack file: of the controller's image, of other images, and of charts.
+#
+# A digest replaces the existing line, or becomes the first key. Every other byte of the file is kept,
+# comments included, because a person writes it.
 
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)

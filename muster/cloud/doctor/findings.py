@@ -87,12 +87,6 @@ def zones_finding(
     return passed("zones", f"{pool.name}: {machine} is sold in {', '.join(sorted(zones)) or 'every zone'}")
 
 
-# The record of a run on a real project, without names: what a user can attach to a report.
-#
-# Responsible for what is in it. Figures and words of the stack language are taken one by one; free text (what
-# a check found) goes through Anonymizer.
-
-
 # Takes the user's names out of text that he may publish.
 # A word of the stack file stays only if it belongs to the language: a key, an allowed value, a machine. Every
 # other text in it is a name, and so is what has the form of an address or of an account.
@@ -161,6 +155,11 @@ def _words(value: object) -> set[str]:
     own |= {each for each in [value.get("const")] if isinstance(each, str)}
     return own.union(*(_words(each) for each in value.values()))
 
+
+# The record of a run on a real project, without names: what a user can attach to a report.
+#
+# Responsible for what is in it. Figures and words of the stack language are taken one by one; free text (what
+# a check found) goes through Anonymizer.
 
 FORMAT: Final = "muster.first-run/1"
 

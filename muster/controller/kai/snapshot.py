@@ -185,14 +185,12 @@ class ClusterSnapshot:
         """
         policy = self.policy or GangPolicy()
         for pods in self.preempting:
-            named = {pool_of(pod, self.cluster) for pod in pods}
-            flavors = {name: flavor for name in named if (flavor := policy.flavor(name))}
-            pools = frozenset(name for name, flavor in flavors.items() if flavor.by_placeholders)
-            priority = max(priority_of(pods[0], self.cluster, self.priorities), NON_PREEMPTIBLE)
+            flavors = map(policy.flavor, {pool_of(pod, self.cluster) for pod in pods})
+            pools = frozenset(each.name for each in flavors if each and each.by_placeholders)
             yield TurnPosition(
                 uid=f"{pods[0].metadata.annotations.get(ATTEMPT, '')}-takes",
                 since=min(since for pod in pods if (since := preempts_since(pod))),
-                priority=priority,
+                priority=max(priority_of(pods[0], self.cluster, self.priorities), NON_PREEMPTIBLE),
                 pools=pools,
                 short=pools,
                 by_pods=pools,

@@ -110,20 +110,20 @@ class Reviews:
 
 
 def never_entered(spec: RayJobSpec, listed: Sequence[JobPodSet]) -> Iterator[str]:
-    """What the driver of a RayJob asks of one of Ray's nodes, its pods, above what any has. What an author
-    tells Ray of a node is not known here.
+    """What the driver of a RayJob asks of one of Ray's nodes, its pods, above what any has. Where
+    rayStartParams say what a node has, its pods do not.
     """
     cluster = spec.ray_cluster_spec
     if cluster is None:
         return
-    told = {*cluster.head_group_spec.ray_start_params}
-    told |= {key for group in cluster.worker_group_specs for key in group.ray_start_params}
+    declared = {*cluster.head_group_spec.ray_start_params}
+    declared |= {key for group in cluster.worker_group_specs for key in group.ray_start_params}
     for field, resource, flag, asked in (
         ("entrypointNumCpus", "cpu", "num-cpus", spec.entrypoint_num_cpus),
         ("entrypointNumGpus", names.GPU_RESOURCE, "num-gpus", spec.entrypoint_num_gpus),
     ):
         most = ceil(max((each.amounts.get(resource, 0) for each in listed if each.count), default=0))
-        if asked > most and flag not in told:
+        if asked > most and flag not in declared:
             yield (
                 f"spec.{field} is {asked:g}, and no pod of its cluster has more than {most}, so it waits "
                 f"while the gang holds its nodes; set {field} to {most} or less"
