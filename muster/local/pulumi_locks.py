@@ -50,9 +50,9 @@ class PulumiLock:
         return f"process {self.pid} of {self.user} on {self.host}, since {since}"
 
 
-def locks_of(backend: Path, *, stack: str, project: str = PROJECT) -> list[PulumiLock]:
+def locks_of(backend: Path, *, stack: str) -> list[PulumiLock]:
     """The locks of a stack in the file backend that is this folder."""
-    folder = backend / ".pulumi" / "locks" / "organization" / project / stack
+    folder = backend / ".pulumi" / "locks" / "organization" / PROJECT / stack
     return [_read(path) for path in sorted(folder.glob("*.json"))]
 
 

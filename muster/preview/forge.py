@@ -65,10 +65,6 @@ class Response:
             raise WebError(f"{what}: the response is not JSON.", status=self.status) from None
 
 
-def _sleep(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
     """One server. `headers` are sent with every call."""
@@ -76,7 +72,7 @@ class Web:
     base: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float = _TIMEOUT
-    wait: Callable[[float], None] = _sleep
+    wait: Callable[[float], None] = time.sleep
 
     def call(self, method: str, path: str, body: object = None) -> Response:
         """The response of a successful call; WebError otherwise."""
@@ -346,14 +342,6 @@ class GitLab:
         return Note(identity, text(found, "body"), url, is_ours)
 
 
-# Detects the pull request that a CI job runs for, from the job's environment variables.
-#
-# A token is only read from the environment: an argument would be visible in the process list and in shell
-# histories.
-#
-# https://docs.github.com/en/actions/reference/workflows-and-actions/variables
-# https://docs.gitlab.com/ci/variables/predefined_variables/
-
 # Comments on a pull request of GitHub.
 # https://docs.github.com/en/rest/issues/comments: a pull request is an issue; comments are listed by 100.
 
@@ -429,7 +417,14 @@ class CommentTarget:
 
 
 def detect_target(environment: Mapping[str, str]) -> CommentTarget:
-    """The pull request that this job runs for."""
+    """The pull request that this job runs for.
+
+    A token is read from the environment alone: an argument would be visible in the process list and in shell
+    histories.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/variables
+    https://docs.gitlab.com/ci/variables/predefined_variables/
+    """
     if environment.get("GITLAB_CI"):
         return _gitlab(environment)
     if environment.get("GITHUB_ACTIONS") or environment.get("GITHUB_REPOSITORY"):

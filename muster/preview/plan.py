@@ -19,7 +19,6 @@ from typing import Final
 
 from muster.errors import MusterError
 from muster.live.fields import Json, mapping, text
-from muster.live.fields import text as text_at
 from muster.printable import sanitize_line
 from muster.whole_file import read_at_most
 
@@ -134,18 +133,18 @@ def compare_manifests(before: Mapping[str, str], after: Mapping[str, str]) -> It
                 yield ObjectChange(key=key, name=name, verb=verb, places=places[:_MAX_FIELDS])
 
 
-def _parse_objects(text: str | None) -> dict[str, object] | None:
-    if text is None:
+def _parse_objects(manifest: str | None) -> dict[str, object] | None:
+    if manifest is None:
         return {}
     try:
-        found = json.loads(text)
+        found = json.loads(manifest)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
     kind = found.get("kind")
     if isinstance(kind, str):  # one object instead of several by name
-        return {f"{kind}/{text_at(found, 'metadata', 'name')}": found}
+        return {f"{kind}/{text(found, 'metadata', 'name')}": found}
     return found
 
 

@@ -29,7 +29,7 @@ from muster.live.fields import Json, items, text, to_json
 from muster.live.snapshot import fetch_snapshot, format_snapshot
 from muster.live.top import Changes, Mirror, Top, format_top, paths, to_top
 from muster.live.why.format import format_status
-from muster.live.why.job_status import JobStatus, fetch_job_pods, fetch_status
+from muster.live.why.job_status import fetch_job_pods, fetch_status
 from muster.live.why.pods import log_path
 from muster.model import names
 from muster.model.waiting import clock
@@ -90,15 +90,11 @@ def follow_job(api: Client, namespace: str, name: str) -> ExitCode:
     changes = changes_of_work(api, namespace)
     with pictures() as show:
         while (status := fetch_status(api, namespace, name)) is not None:
-            show(partial(_format_status, status))
+            show(partial(format_status, status))
             if status.is_finished:
                 return ExitCode.FOUND if status.has_failed else ExitCode.DONE
             changes.wait()
     raise MusterError(f"{namespace}/{name} was deleted.", exit_code=ExitCode.FOUND)
-
-
-def _format_status(status: JobStatus, now: datetime) -> str:
-    return format_status(status, now=now)
 
 
 def changes_of_work(api: Client, namespace: str) -> Changes:

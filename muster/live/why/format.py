@@ -18,7 +18,7 @@ from muster.model.waiting import clock, how_to_stop, rounded
 from muster.printable import sanitize_indented
 
 
-def format_status(status: JobStatus, *, now: datetime) -> str:
+def format_status(status: JobStatus, now: datetime) -> str:
     """The status as text. Every line ends with a newline."""
     return "".join(f"{sanitize_indented(line, longest=1200)}\n" for line in _format_lines(status, now))
 

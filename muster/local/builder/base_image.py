@@ -305,12 +305,12 @@ def _part_scripts(site: Path, scripts: Path) -> None:
     made.rmdir()
 
 
-def with_interpreter(content: bytes, interpreter: str = _INTERPRETER) -> bytes:
+def with_interpreter(content: bytes) -> bytes:
     """The script with its first line pointing at the image's interpreter; anything else unchanged.
 
     pip writes the installing interpreter there, or three lines of shell when its path is too long.
     """
-    line = f"#!{interpreter}\n".encode()
+    line = f"#!{_INTERPRETER}\n".encode()
     lines = content.split(b"\n", 3)
     if lines[0] == b"#!/bin/sh" and len(lines) == 4 and lines[1].startswith(b"'''exec'"):
         return line + lines[3]

@@ -189,7 +189,6 @@ def chosen_programs(option: str | None = None) -> Programs:
 
 def ensure_all(
     *,
-    cache: Cache | None = None,
     base: Path | None = None,
     programs: Programs | None = None,
     on_demand: Collection[str] = (),
@@ -200,7 +199,7 @@ def ensure_all(
 
     Ctrl-C ends every child and leaves the caches fit to go on from.
     """
-    run = Run(cache or Cache(), base=base, source=programs, on_demand=on_demand)
+    run = Run(Cache(), base=base, source=programs, on_demand=on_demand)
     return run.whole()
 
 

@@ -129,14 +129,14 @@ def to_need(evaluation: Evaluation, goals: Sequence[Goal], space: Space, header:
     sample = evaluation.sample
     for job, waited in zip(sample.jobs, sample.waits, strict=True):
         runs = evaluation.playback.runs[job.label]
-        seconds = sum(_lacked(goal, job, waited, runs, length) for goal in goals if goal.concerns(job))
+        seconds = sum(_lacked(goal, waited, runs, length) for goal in goals if goal.concerns(job))
         if seconds:
             for pool in _wanted_pools(runs, pools):
                 late[owners[job.team], pool] += seconds * max(job.gpus, 1)
     return Need(late=late, idle=_idle(evaluation, space, header, owners, pools))
 
 
-def _lacked(goal: Goal, job: Played, waited: float, runs: Sequence[PlayedRun], length: float) -> float:
+def _lacked(goal: Goal, waited: float, runs: Sequence[PlayedRun], length: float) -> float:
     """Seconds that more quota might have saved it."""
     if goal.kind is Kind.PREEMPTIONS:
         return float(sum((run.end or run.start) - run.start for run in runs if run.is_evicted))

@@ -20,6 +20,7 @@ from muster.preview.document import (
     join_names,
     row,
 )
+from muster.preview.figures import format_change
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 
 _MAX_LISTED: Final = 20
@@ -183,7 +184,7 @@ def _teams(comparison: Comparison) -> Iterable[Section]:
         before, after = (_figures(side.get(team, ()), is_timed=comparison.is_timed) for side in (base, head))
         row: tuple[Text, ...] = (
             (UntrustedText(team),),
-            *((_arrow(*pair),) for pair in zip(before, after, strict=True)),
+            *((format_change(*pair),) for pair in zip(before, after, strict=True)),
         )
         (same if before == after else changed).append(row)
     if changed:
@@ -216,10 +217,6 @@ def _figures(decisions: Iterable[Decision], *, is_timed: bool) -> tuple[str, ...
     )
     waits = (_wait(every),) if is_timed else ()
     return (*map(str, counts), *waits)
-
-
-def _arrow(base: str, head: str) -> str:
-    return head if base == head else f"{base} → {head}"
 
 
 def _wait(decisions: Iterable[Decision]) -> str:

@@ -88,11 +88,11 @@ _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHAPES = (1, 1, 1, 2, 2, 4, 8)
 
 
-def synthetic_snapshot(stack: Stack, *, running: int, pending: int, seed: int = 0) -> Snapshot:
+def synthetic_snapshot(stack: Stack, *, running: int, pending: int) -> Snapshot:
     """At most `running` Workloads within the quotas and `pending` ones without quota, of teams that have
     GPUs.
     """
-    maker = _Maker(stack, random.Random(seed))  # noqa: S311 - a generated workload, not a secret
+    maker = _Maker(stack, random.Random(0))  # noqa: S311 - a generated workload, not a secret
     holding = [*islice(maker.running(), running)]
     waiting = [*islice(maker.waiting(), pending)]
     ordered = sorted([*holding, *waiting], key=lambda each: (each.namespace, each.name))
