@@ -311,11 +311,6 @@ def _concurrent(queue: Manifest) -> dict[str, str] | None:
     return {"mode": text(said, "mode")} | ({"lastAcceptableFlavorName": last} if last else {})
 
 
-# Cohorts as departments, with the ClusterQueues that name them as teams.
-#
-# A Cohort that only a name refers to is one as well. ClusterQueues without a Cohort are teams of a department
-# without one.
-
 # AdmissionChecks and ProvisioningRequestConfigs as `muster:kueue` has them.
 
 _RETRY: Final = ("backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds")
@@ -334,12 +329,6 @@ def to_checks(live: LiveCluster, findings: Findings) -> dict[str, Any]:
             continue
         found[name] = {"controllerName": controller} | ({"parameters": parameters} if parameters else {})
     return found
-
-
-def to_request_configs(live: LiveCluster) -> dict[str, Any]:
-    return {
-        text(each, "metadata", "name"): _request_config(each) for each in live.of("ProvisioningRequestConfig")
-    }
 
 
 def _request_config(config: Manifest) -> dict[str, Any]:
@@ -387,13 +376,11 @@ class QueueTree:
     cohorts: dict[str, str]
 
 
-def to_queue_tree(live: LiveCluster, checks: Collection[str], findings: Findings) -> QueueTree:
-    """Every queue of the cluster. `checks`: the AdmissionChecks that the stack has."""
-    return _Builder(live, checks, findings).build()
-
-
-class _Builder:
-    """Reads a cluster into departments."""
+class _QueueTreeBuilder:
+    """Reads Cohorts as departments, with the ClusterQueues that name them as teams. A Cohort that only a name
+    refers to is one as well. ClusterQueues without a Cohort are teams of a department without one. `checks`:
+    the AdmissionChecks that the stack has.
+    """
 
     def __init__(self, live: LiveCluster, checks: Collection[str], findings: Findings) -> None:
         self._live, self._checks, self._findings = live, checks, findings
@@ -423,10 +410,9 @@ class _Builder:
             if cluster_queue not in self._teams:
                 for door in doors:
                     reason = f"names a ClusterQueue {cluster_queue!r} that does not exist."
-                    where = (
-                        f"LocalQueue {text(door, 'metadata', 'namespace')}/{text(door, 'metadata', 'name')}"
+                    self._findings.lost(
+                        title(door), "spec.clusterQueue", reason, "left out; it stays as it is"
                     )
-                    self._findings.lost(where, "spec.clusterQueue", reason, "left out; it stays as it is")
         return QueueTree(found, self._teams, self._cohorts)
 
     def _parents_of_all(self) -> dict[str, str]:
@@ -476,7 +462,7 @@ def to_kueue(
 ) -> tuple[QueueTree, dict[str, Any]]:
     """The keys of the stack file that say what Kueue has. `pools`: those of the stack, by name."""
     checks = to_checks(live, findings)
-    tree = to_queue_tree(live, checks, findings)
+    tree = _QueueTreeBuilder(live, checks, findings).build()
     of_pools = {each["kueue"].get("flavor", name) for name, each in pools.items()}
     flavors = {
         text(each, "metadata", "name"): to_flavor(each)
@@ -488,7 +474,10 @@ def to_kueue(
         "topologies": to_topologies(live),
         "flavors": flavors,
         "admissionChecks": checks,
-        "provisioningRequestConfigs": to_request_configs(live),
+        "provisioningRequestConfigs": {
+            text(each, "metadata", "name"): _request_config(each)
+            for each in live.of("ProvisioningRequestConfig")
+        },
     }
     for kind in _ELSEWHERE:
         for each in live.of(kind):
