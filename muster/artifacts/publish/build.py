@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from muster.artifacts import resolved
 from muster.artifacts.catalogue import ChartEntry
@@ -166,8 +166,6 @@ def _compile(tree: Path) -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-qq", *form, str(tree)], check=False)
 
 
-# Builds the controller's image and pushes it to a repository.
-
 _PUSH_SECONDS: Final = 20.0
 
 
@@ -202,10 +200,6 @@ def _push(images: tuple[Image, ...], registry: Registry) -> str:
     return digest
 
 
-# The repository that a stack's image is pushed to.
-#
-# Responsible for its address, and for creating it with the stack's own program, limited to that one resource.
-
 # Named as in components/gang_admission.py, which is not imported for two constants.
 _STEP: Final = {"MUSTER_STEP": "image-repository"}
 _RESOURCE: Final = "**image-repository"
@@ -228,7 +222,7 @@ def repository_of(stack: Stack) -> str:
 
 
 def make_repository(name: str) -> None:
-    """Run `pulumi up` for the repository only. A second run changes nothing."""
+    """Run `pulumi up` of the stack's own program for the repository only. A second run changes nothing."""
     program = shutil.which("pulumi")
     if program is None:
         raise PushTargetError(
@@ -284,6 +278,7 @@ def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
 # A digest replaces the existing line, or becomes the first key. Every other byte of the file is kept,
 # comments included, because a person writes it.
 
+_Digests = TypeVar("_Digests")
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)
 # A mapping in block style: one in braces is left to its writer.
@@ -298,25 +293,12 @@ class StackFileError(MusterError):
     """A stack file in which the digest cannot be written."""
 
 
-def write_image(path: Path, reference: str) -> None:
-    """Replaces the file in one step."""
-    text = with_image(path.read_text(encoding="utf-8"), reference, source=str(path))
-    write_whole(path, text.encode())
+def write_digests(path: Path, edit: Callable[[str, _Digests, str], str], digests: _Digests) -> None:
+    """Replace the file in one step by what `edit`, one of the functions below, makes of its text."""
+    write_whole(path, edit(path.read_text(encoding="utf-8"), digests, str(path)).encode())
 
 
-def write_pins(path: Path, references: Mapping[str, str]) -> None:
-    """Replaces the file in one step."""
-    text = with_pins(path.read_text(encoding="utf-8"), references, source=str(path))
-    write_whole(path, text.encode())
-
-
-def write_charts(path: Path, digests: Mapping[str, str]) -> None:
-    """Replaces the file in one step."""
-    text = with_charts(path.read_text(encoding="utf-8"), digests, source=str(path))
-    write_whole(path, text.encode())
-
-
-def with_image(text: str, reference: str, *, source: str) -> str:
+def with_image(text: str, reference: str, source: str) -> str:
     """The text of a stack file with this image in it."""
     line = f"{KEY}: {reference}"
     if _LINE.search(text):
@@ -326,7 +308,7 @@ def with_image(text: str, reference: str, *, source: str) -> str:
     return _CONFIG.sub(lambda found: f"{found[0]}\n  {line}", text, count=1)
 
 
-def with_pins(text: str, references: Mapping[str, str], *, source: str) -> str:
+def with_pins(text: str, references: Mapping[str, str], source: str) -> str:
     """The text of a stack file with these images, by name, in its `muster:images`."""
     section, is_there = _section(text, "images", "write these among them yourself", references, source=source)
     if not is_there:
@@ -334,7 +316,7 @@ def with_pins(text: str, references: Mapping[str, str], *, source: str) -> str:
     return _inserted(text, section, section[0], references, indent=section["indent"] * 2)
 
 
-def with_charts(text: str, digests: Mapping[str, str], *, source: str) -> str:
+def with_charts(text: str, digests: Mapping[str, str], source: str) -> str:
     """The text of a stack file with these digests, by chart, in its `muster:charts.digests`."""
     section, is_there = _section(text, "charts", "write these as their `digests`", digests, source=source)
     if not is_there:

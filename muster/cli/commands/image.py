@@ -16,9 +16,10 @@ from muster.artifacts.publish.build import (
     make_repository,
     pins,
     repository_of,
-    write_charts,
-    write_image,
-    write_pins,
+    with_charts,
+    with_image,
+    with_pins,
+    write_digests,
 )
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY, STACK, existing_stack, stack_argument
@@ -112,7 +113,7 @@ def image_push(stack: str, *, repository: str | None) -> None:
 
     with progress():
         digest = publish(place, has_player=_has_player(file))
-    write_image(file, f"{place}@{digest}")
+    write_digests(file, with_image, f"{place}@{digest}")
     click.echo(f"{place}@{digest}\nwritten to {file}: commit it")
 
 
@@ -128,10 +129,10 @@ def image_pin(stack: str) -> None:
     loaded, web = config.load(file), Web()
     images = _printed(pins(loaded, web=web))
     if images:
-        write_pins(file, images)
+        write_digests(file, with_pins, images)
     found = _printed(build.digests(loaded, web=web))
     if found:
-        write_charts(file, found)
+        write_digests(file, with_charts, found)
     if images or found:
         click.echo(f"written to {file}: commit it")
     else:
