@@ -196,11 +196,58 @@ def runtime_faults(body: Json) -> Iterator[str]:
         documents = list(load_all(text, by=KubectlLoader)) if isinstance(text, str) else []
     except (YAMLError, RecursionError):
         documents = [text]
+    yield from _start_faults(body)
     if any(not isinstance(each, dict | None) for each in documents):
         yield (
             "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
             "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
         )
+
+
+def _start_faults(body: Json) -> Iterator[str]:
+    """What Ray is not told, or is told wrongly, of its driver and GPUs: KubeRay starts Ray in the first container of a pod, with
+    its GPUs where rayStartParams do not say how many (1.6.2, controllers/ray/common/pod.go, read 2026-11-30).
+    """
+    spec = mapping(body, "spec")
+    if body["kind"] == "RayJob" and not (
+        str(spec.get("entrypoint") or "").strip()
+        or spec.get("submissionMode") == "InteractiveMode"
+        or spec.get("submitterPodTemplate")
+    ):
+        yield "spec.entrypoint is empty, so the gang starts and its job fails; write the command of the driver"
+    if not body["apiVersion"].startswith("ray.io/"):
+        return
+    cluster = spec.get({"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}.get(body["kind"], ""), spec)
+    groups = {"the head": mapping(cluster, "headGroupSpec")} if isinstance(cluster, dict) else {}
+    workers = objects_of(cluster.get("workerGroupSpecs")) if groups else []
+    groups |= {f"group {each.get('groupName')}": each for each in workers}
+    for name, group in groups.items():
+        listed = objects_of(mapping(group, "template", "spec").get("containers"))
+        amounts = [_gpus(each) for each in listed]
+        params = mapping(group, "rayStartParams")
+        told = str(params.get("num-gpus", "")) if isinstance(params, dict) else ""
+        if any(amounts[1:]) and not amounts[0]:
+            yield (
+                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the container with "
+                "GPUs first"
+            )
+        elif len(listed) > 1 and not _is_ray(listed[0]) and any(map(_is_ray, listed[1:])):
+            yield f"KubeRay starts Ray in the first container of {name}, {listed[0].get('name')}; put Ray's first"
+        elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
+            yield (
+                f"rayStartParams of {name} tell Ray of num-gpus {told}, and its container has {sum(amounts[:1])}: "
+                "Ray counts the former; remove num-gpus"
+            )
+
+
+def _gpus(container: Json) -> int:
+    limits = mapping(container, "resources", "limits")
+    found = [str(limits[name]) for name in limits if name.endswith("gpu") or name.startswith("nvidia.com/mig-")]
+    return sum(int(each) for each in found if each.isdecimal())
+
+
+def _is_ray(container: Json) -> bool:
+    return any("ray" in str(container.get(key, "")).lower() for key in ("name", "image"))
 
 
 def containers(value: object) -> Iterator[Json]:
