@@ -205,8 +205,9 @@ def runtime_faults(body: Json) -> Iterator[str]:
 
 
 def _start_faults(body: Json) -> Iterator[str]:
-    """What Ray is not told, or is told wrongly, of its driver and GPUs: KubeRay starts Ray in the first container of a pod, with
-    its GPUs where rayStartParams do not say how many (1.6.2, controllers/ray/common/pod.go, read 2026-11-30).
+    """What Ray is not told, or is told wrongly, of its driver and GPUs: KubeRay starts Ray in the first
+    container of a pod, with its GPUs where rayStartParams do not say how many (1.6.2,
+    controllers/ray/common/pod.go, read 2026-11-30).
     """
     spec = mapping(body, "spec")
     if body["kind"] == "RayJob" and not (
@@ -214,10 +215,11 @@ def _start_faults(body: Json) -> Iterator[str]:
         or spec.get("submissionMode") == "InteractiveMode"
         or spec.get("submitterPodTemplate")
     ):
-        yield "spec.entrypoint is empty, so the gang starts and its job fails; write the command of the driver"
+        yield "spec.entrypoint is empty, so the job fails when its gang runs; write the driver's command"
     if not body["apiVersion"].startswith("ray.io/"):
         return
-    cluster = spec.get({"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}.get(body["kind"], ""), spec)
+    fields = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+    cluster = spec.get(fields.get(body["kind"], ""), spec)
     groups = {"the head": mapping(cluster, "headGroupSpec")} if isinstance(cluster, dict) else {}
     workers = objects_of(cluster.get("workerGroupSpecs")) if groups else []
     groups |= {f"group {each.get('groupName')}": each for each in workers}
@@ -228,21 +230,22 @@ def _start_faults(body: Json) -> Iterator[str]:
         told = str(params.get("num-gpus", "")) if isinstance(params, dict) else ""
         if any(amounts[1:]) and not amounts[0]:
             yield (
-                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the container with "
-                "GPUs first"
+                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the one with GPUs "
+                "first"
             )
         elif len(listed) > 1 and not _is_ray(listed[0]) and any(map(_is_ray, listed[1:])):
-            yield f"KubeRay starts Ray in the first container of {name}, {listed[0].get('name')}; put Ray's first"
+            first = listed[0].get("name")
+            yield f"KubeRay starts Ray in the first container of {name}, {first}; put Ray's first"
         elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
             yield (
-                f"rayStartParams of {name} tell Ray of num-gpus {told}, and its container has {sum(amounts[:1])}: "
-                "Ray counts the former; remove num-gpus"
+                f"num-gpus in rayStartParams of {name} is {told}, which Ray takes for true, and its container "
+                f"has {sum(amounts[:1])}; remove num-gpus"
             )
 
 
 def _gpus(container: Json) -> int:
     limits = mapping(container, "resources", "limits")
-    found = [str(limits[name]) for name in limits if name.endswith("gpu") or name.startswith("nvidia.com/mig-")]
+    found = (str(limits[name]) for name in limits if name.endswith("gpu") or "/mig-" in name)
     return sum(int(each) for each in found if each.isdecimal())
 
 

@@ -97,7 +97,9 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     """
     try:
         documents = [
-            plain(each) for each in load_all(_apart(text), by=KubectlLoader, is_strict=True) if each is not None
+            plain(each)
+            for each in load_all(_apart(text), by=KubectlLoader, is_strict=True)
+            if each is not None
         ]
     except RecursionError:
         raise MusterError(f"{source}: nests too deeply.", fix="name a file with a job.") from None

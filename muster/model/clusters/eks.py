@@ -327,10 +327,9 @@ class EksCluster(AnyCluster):
         return (EKS_NODE_GROUP_LABEL, EKS_CAPACITY_LABEL, *karpenter)
 
     def known_labels(self, pool: Pool) -> dict[str, str]:
-        """Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, read 2026-11-30"""
+        """Source: docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, read 2026-11-30"""
         if not self.answers_requests:
-            bought = (KARPENTER_CAPACITY.get(each, "") for each in (pool.capacity, *pool.fallback))
-            return {KARPENTER_CAPACITY_LABEL: ",".join(dict.fromkeys(bought))}
+            return {}
         return {
             EKS_NODE_GROUP_LABEL: ",".join(self.group_names(pool)),
             EKS_CAPACITY_LABEL: _GROUP_CAPACITY.get(pool.capacity, "ON_DEMAND"),

@@ -44,7 +44,9 @@ _PROVISIONING: Final[Mapping[Capacity, str]] = MappingProxyType(
     }
 )
 _FAMILY_LABEL: Final = "cloud.google.com/machine-family"
-_RESERVATION_LABELS: Final = tuple(f"cloud.google.com/reservation-{each}" for each in ("name", "project", "affinity"))
+_RESERVATION_LABELS: Final = tuple(
+    f"cloud.google.com/reservation-{each}" for each in ("name", "project", "affinity")
+)
 # Of a service account in a project: its name, and the project as a domain.
 GOOGLE_ACCOUNT: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
 
@@ -469,7 +471,7 @@ class GkeCluster(AnyCluster):
         return (
             *(GKE_ACCELERATOR_LABEL, GKE_NODE_POOL_LABEL, GKE_SPOT_LABEL, names.COMPUTE_CLASS_LABEL),
             *(names.TPU_ACCELERATOR_LABEL, names.TPU_TOPOLOGY_LABEL),
-            *(_PROVISIONING_LABEL, _FAMILY_LABEL, *_RESERVATION_LABELS),
+            *(_PROVISIONING_LABEL, _FAMILY_LABEL, names.GKE_QUEUED_LABEL, *_RESERVATION_LABELS),
         )
 
     def known_labels(self, pool: Pool) -> dict[str, str]:
@@ -479,6 +481,8 @@ class GkeCluster(AnyCluster):
             _FAMILY_LABEL: pool.machine.name.partition("-")[0],
             _PROVISIONING_LABEL: _PROVISIONING.get(pool.capacity, "standard"),
         }
+        if pool.capacity is Capacity.QUEUED:
+            found[names.GKE_QUEUED_LABEL] = "true"
         if taken := pool.reservation:
             values = (taken.name, taken.project or self.project, "specific")
             found |= zip(_RESERVATION_LABELS, values, strict=True)

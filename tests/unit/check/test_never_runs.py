@@ -235,11 +235,14 @@ def test_gpus_that_ray_is_told_of_and_the_pod_does_not_have_are_warned_of(told: 
 
 
 @pytest.mark.parametrize(
-    ("image", "gpus", "told"), [("busybox", 0, "which has no GPU"), ("dcgm-exporter", 1, "first container of")]
+    ("image", "gpus", "told"),
+    [("busybox", 0, "which has no GPU"), ("dcgm-exporter", 1, "first container of")],
 )
 def test_a_container_before_rays_is_warned_of(image: str, gpus: int, told: str) -> None:
     worker = pod(1)
-    worker["spec"]["containers"].insert(0, {**pod(gpus)["spec"]["containers"][0], "name": "side", "image": image})
+    worker["spec"]["containers"].insert(
+        0, {**pod(gpus)["spec"]["containers"][0], "name": "side", "image": image}
+    )
     worker["spec"]["containers"][1] |= {"name": "ray-worker"}
     assert told in warnings(judged(ray_job(worker)))
     worker["spec"]["containers"].reverse()

@@ -79,6 +79,7 @@ def test_the_name_of_another_resource_is_taken_for_none_of_a_device(name: str) -
         ("gke", {"nodeSelector": {GKE_GPU: "nvidia-h100-80gb"}}, H100),
         ("gke", {"nodeSelector": {TYPE: "g2-standard-24"}}, L4),
         ("gke", {"nodeSelector": {"cloud.google.com/gke-nodepool": "l4"}}, L4),
+        ("gke", {"nodeSelector": {"cloud.google.com/gke-queued": "true"}}, L4 | H100),
         ("gke", {"nodeSelector": {"example.com/team": "any"}}, L4 | H100),
         ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", "nvidia-b200"))}, L4),
         ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", operator="NotIn"))}, H100),
@@ -104,7 +105,11 @@ def test_a_label_of_the_cloud_leaves_the_pools_that_have_it(
         ("gke", {"karpenter.sh/nodepool": "l4"}, ["karpenter.sh/nodepool", "muster.dev/pool"]),
         ("gke", {ZONE: "europe-west4-a"}, ["europe-west4-a", "us-central1-a"]),
         ("gke", {"cloud.google.com/gke-provisioning": "spot"}, ["l4: standard"]),
-        ("gke", {"cloud.google.com/reservation-name": "h100-2026"}, ["reservation-name=h100-2026", "l4: none"]),
+        (
+            "gke",
+            {"cloud.google.com/reservation-name": "h100-2026"},
+            ["reservation-name=h100-2026", "l4: none"],
+        ),
         ("gke", {"cloud.google.com/machine-family": "a4"}, ["l4: g2, h100: a3"]),
         ("eks", {"eks.amazonaws.com/nodegroup": "gpu"}, ["l4: l4-us-east-1a or l4-us-east-1b"]),
         ("eks", {"eks.amazonaws.com/capacityType": "SPOT"}, ["l4: ON_DEMAND"]),
@@ -235,12 +240,12 @@ def test_a_label_of_the_cloud_with_another_value_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("autoscaler", ["karpenter", "auto-mode"])
-def test_what_buys_karpenters_nodes_in_turn_is_known_of_them(autoscaler: str) -> None:
-    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "fallback": ["spot"]}
+def test_how_karpenters_nodes_are_bought_is_known_of_them(autoscaler: str) -> None:
+    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
     h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
     pools = {"cpu": {"machine": "m6i.4xlarge", "maxNodes": 20}, "l4": l4, "h100": h100}
     more: dict[str, Any] = {"cluster": {"autoscaler": autoscaler}, "pools": pools}
-    for value, fits in (("spot", {"l4"}), ("on-demand", L4 | H100), ("reserved", set())):
+    for value, fits in (("spot", {"l4"}), ("on-demand", H100), ("reserved", set())):
         found = judged(job(pod(1, nodeSelector={"karpenter.sh/capacity-type": value})), "eks", **more)
         assert fitting(found, "main") == fits, value
         assert found.answer.is_admitted is bool(fits)
