@@ -230,16 +230,16 @@ def _start_faults(body: Json) -> Iterator[str]:
         told = str(params.get("num-gpus", "")) if isinstance(params, dict) else ""
         if any(amounts[1:]) and not amounts[0]:
             yield (
-                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the one with GPUs "
-                "first"
+                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the one "
+                "with GPUs first"
             )
         elif len(listed) > 1 and not _is_ray(listed[0]) and any(map(_is_ray, listed[1:])):
             first = listed[0].get("name")
             yield f"KubeRay starts Ray in the first container of {name}, {first}; put Ray's first"
         elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
             yield (
-                f"num-gpus in rayStartParams of {name} is {told}, which Ray takes for true, and its container "
-                f"has {sum(amounts[:1])}; remove num-gpus"
+                f"num-gpus in rayStartParams of {name} is {told}, which Ray takes for true, and its "
+                f"container has {sum(amounts[:1])}; remove num-gpus"
             )
 
 
