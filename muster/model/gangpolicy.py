@@ -152,7 +152,7 @@ class FlavorPolicy:
         "Labels of its nodes by which pods select them; several values of one are joined by commas.",
         {},
         is_sparse=True,
-        maxProperties=24,
+        maxProperties=64,
         additionalProperties={"type": "string", "maxLength": 1023},
     )
     zones: tuple[str, ...] = declared(

@@ -61,9 +61,9 @@ def compared_labels(stack: Stack) -> tuple[str, ...]:
 
 
 def known_labels(stack: Stack) -> dict[str, dict[str, str]]:
-    """By pool, the labels of its flavor and others that its cloud gives to its nodes."""
+    """By pool, the labels of its flavor and others that its cloud and the stack give to its nodes."""
     return {
-        pool.name: {**stack.cluster.known_labels(pool), **stack.cluster.cloud_labels(pool), **of_flavor}
+        pool.name: {**stack.cluster.known_labels(pool), **cloud_labels(pool, stack), **of_flavor}
         for pool, of_flavor in zip(stack.pools, flavor_labels(stack).values(), strict=True)
     }
 
