@@ -196,11 +196,61 @@ def runtime_faults(body: Json) -> Iterator[str]:
         documents = list(load_all(text, by=KubectlLoader)) if isinstance(text, str) else []
     except (YAMLError, RecursionError):
         documents = [text]
+    yield from _start_faults(body)
     if any(not isinstance(each, dict | None) for each in documents):
         yield (
             "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
             "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
         )
+
+
+def _start_faults(body: Json) -> Iterator[str]:
+    """What Ray is not told, or is told wrongly, of its driver and GPUs: KubeRay starts Ray in the first
+    container of a pod, with its GPUs where rayStartParams do not say how many (1.6.2,
+    controllers/ray/common/pod.go, read 2026-11-30).
+    """
+    spec = mapping(body, "spec")
+    if body["kind"] == "RayJob" and not (
+        str(spec.get("entrypoint") or "").strip()
+        or spec.get("submissionMode") == "InteractiveMode"
+        or spec.get("submitterPodTemplate")
+    ):
+        yield "spec.entrypoint is empty, so the job fails when its gang runs; write the driver's command"
+    if not body["apiVersion"].startswith("ray.io/"):
+        return
+    fields = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+    cluster = spec.get(fields.get(body["kind"], ""), spec)
+    groups = {"the head": mapping(cluster, "headGroupSpec")} if isinstance(cluster, dict) else {}
+    workers = objects_of(cluster.get("workerGroupSpecs")) if groups else []
+    groups |= {f"group {each.get('groupName')}": each for each in workers}
+    for name, group in groups.items():
+        listed = objects_of(mapping(group, "template", "spec").get("containers"))
+        amounts = [_gpus(each) for each in listed]
+        params = mapping(group, "rayStartParams")
+        told = str(params.get("num-gpus", "")) if isinstance(params, dict) else ""
+        if any(amounts[1:]) and not amounts[0]:
+            yield (
+                f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the one "
+                "with GPUs first"
+            )
+        elif len(listed) > 1 and not _is_ray(listed[0]) and any(map(_is_ray, listed[1:])):
+            first = listed[0].get("name")
+            yield f"KubeRay starts Ray in the first container of {name}, {first}; put Ray's first"
+        elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
+            yield (
+                f"num-gpus in rayStartParams of {name} is {told}, which Ray takes for true, and its "
+                f"container has {sum(amounts[:1])}; remove num-gpus"
+            )
+
+
+def _gpus(container: Json) -> int:
+    limits = mapping(container, "resources", "limits")
+    found = (str(limits[name]) for name in limits if name.endswith("gpu") or "/mig-" in name)
+    return sum(int(each) for each in found if each.isdecimal())
+
+
+def _is_ray(container: Json) -> bool:
+    return any("ray" in str(container.get(key, "")).lower() for key in ("name", "image"))
 
 
 def containers(value: object) -> Iterator[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -84,6 +85,7 @@ def _tag(value: str) -> str:
 
 
 Json = dict[str, Any]
+_JSON: Final = json.JSONDecoder()
 
 # By kind, where the name is not the lower case with an s.
 _PLURALS: Final = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "Endpoints": "endpoints"}
@@ -95,7 +97,9 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     """
     try:
         documents = [
-            plain(each) for each in load_all(text, by=KubectlLoader, is_strict=True) if each is not None
+            plain(each)
+            for each in load_all(_apart(text), by=KubectlLoader, is_strict=True)
+            if each is not None
         ]
     except RecursionError:
         raise MusterError(f"{source}: nests too deeply.", fix="name a file with a job.") from None
@@ -108,6 +112,21 @@ def read(text: str, source: str) -> tuple[Json, ...]:
             f"{source}: there is no object in it.", fix="name a file with a job, such as a RayJob."
         )
     return tuple(found)
+
+
+def _apart(text: str) -> str:
+    """Values of JSON that follow each other as documents, as kubectl reads them
+    (k8s.io/apimachinery, pkg/util/yaml/decoder.go, YAMLOrJSONDecoder, read 2026-11-30).
+    """
+    found, left = list[str](), text.strip()
+    try:
+        while left.startswith("{"):
+            _, end = _JSON.raw_decode(left)
+            found.append(left[:end])
+            left = left[end:].lstrip()
+    except json.JSONDecodeError:
+        return text
+    return "\n---\n".join([*found, left]) if len(found) > 1 else text
 
 
 def read_text(path: Path) -> str:

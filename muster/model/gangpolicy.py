@@ -149,11 +149,11 @@ class FlavorPolicy:
     )
     scarcity: int = declared("Pools with a higher value are requested first.", 0, **ANY_INTEGER)
     node_labels: Mapping[str, str] = declared(
-        "Labels of its nodes by which pods select them, as the ResourceFlavor has them.",
+        "Labels of its nodes by which pods select them; several values of one are joined by commas.",
         {},
         is_sparse=True,
-        maxProperties=16,
-        additionalProperties={"type": "string", "maxLength": 255},
+        maxProperties=64,
+        additionalProperties={"type": "string", "maxLength": 1023},
     )
     zones: tuple[str, ...] = declared(
         "Zones of its nodes; empty: not known.",

@@ -56,18 +56,16 @@ def flavor_labels(stack: Stack) -> dict[str, dict[str, str]]:
 
 
 def compared_labels(stack: Stack) -> tuple[str, ...]:
-    """Keys, and beginnings of keys that end with `/`, of which no node has any but those of its flavor."""
-    cluster = stack.cluster
-    if not cluster.own_labels:
-        return cluster.FOREIGN_LABELS
-    labels = flavor_labels(stack).values()
-    dropped = {
-        key
-        for pool, listed in zip(stack.pools, labels, strict=True)
-        for key in cloud_labels(pool, stack)
-        if key not in listed
+    """Keys, and beginnings of keys that end with `/`, of which no node has any but those that are known."""
+    return (*stack.cluster.own_labels, *stack.cluster.FOREIGN_LABELS)
+
+
+def known_labels(stack: Stack) -> dict[str, dict[str, str]]:
+    """By pool, the labels of its flavor and others that its cloud and the stack give to its nodes."""
+    return {
+        pool.name: {**stack.cluster.known_labels(pool), **cloud_labels(pool, stack), **of_flavor}
+        for pool, of_flavor in zip(stack.pools, flavor_labels(stack).values(), strict=True)
     }
-    return (*(key for key in cluster.own_labels if key not in dropped), *cluster.FOREIGN_LABELS)
 
 
 def class_label(pool: Pool, stack: Stack) -> dict[str, str]:

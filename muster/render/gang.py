@@ -18,7 +18,7 @@ from muster.model.gangpolicy import (
 )
 from muster.model.kueue import Effect, Operator
 from muster.model.kueue.tree import queue_name
-from muster.model.node_labels import compared_labels, flavor_labels
+from muster.model.node_labels import compared_labels, known_labels
 from muster.model.pools import Capacity, Pool, Sharing
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest
@@ -55,7 +55,7 @@ def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
     kai = (settings.kai or KaiPolicy()) if stack.scheduler.traits.pod_scheduler else None
-    labels = flavor_labels(stack)
+    labels = known_labels(stack)
     return replace(
         settings,
         managed_resources=stack.managed_resources,

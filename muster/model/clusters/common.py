@@ -104,6 +104,10 @@ class AnyCluster:
         """The cloud's labels that every pool is known to have or not to have."""
         return ()
 
+    def known_labels(self, pool: Pool) -> dict[str, str]:
+        """Further labels of its nodes, which no flavor has to have; several values are joined by commas."""
+        return {}
+
     @property
     def traits(self) -> frozenset[str]:
         """What known issues may wait for (known_issues.py)."""

@@ -21,7 +21,11 @@ from muster.model.section import Section
 
 KARPENTER_NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
 EKS_NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
+EKS_CAPACITY_LABEL: Final = "eks.amazonaws.com/capacityType"
 KARPENTER_CAPACITY_LABEL: Final = "karpenter.sh/capacity-type"
+_GROUP_CAPACITY: Final[Mapping[Capacity, str]] = MappingProxyType(
+    {Capacity.SPOT: "SPOT", Capacity.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
+)
 KARPENTER_CAPACITY: Final[Mapping[Capacity, str]] = MappingProxyType(
     {
         Capacity.ON_DEMAND: "on-demand",
@@ -312,3 +316,21 @@ class EksCluster(AnyCluster):
             if not pool.fallback and pool.capacity in KARPENTER_CAPACITY:
                 found[KARPENTER_CAPACITY_LABEL] = KARPENTER_CAPACITY[pool.capacity]
         return found
+
+    @property
+    def own_labels(self) -> tuple[str, ...]:
+        karpenter = (
+            ("karpenter.sh/", "karpenter.k8s.aws/")
+            if self.answers_requests
+            else (KARPENTER_NODE_POOL_LABEL, KARPENTER_CAPACITY_LABEL)
+        )
+        return (EKS_NODE_GROUP_LABEL, EKS_CAPACITY_LABEL, *karpenter)
+
+    def known_labels(self, pool: Pool) -> dict[str, str]:
+        """Source: docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, read 2026-11-30"""
+        if not self.answers_requests:
+            return {}
+        return {
+            EKS_NODE_GROUP_LABEL: ",".join(self.group_names(pool)),
+            EKS_CAPACITY_LABEL: _GROUP_CAPACITY.get(pool.capacity, "ON_DEMAND"),
+        }

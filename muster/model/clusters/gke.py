@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from muster.model import names
@@ -31,6 +32,21 @@ GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
+# Sources: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms and
+# docs/how-to/consuming-reservations, read 2026-11-30
+_PROVISIONING_LABEL: Final = "cloud.google.com/gke-provisioning"
+# What queued nodes have is not written down; they are not Spot VMs.
+_PROVISIONING: Final[Mapping[Capacity, str]] = MappingProxyType(
+    {
+        Capacity.SPOT: "spot",
+        Capacity.QUEUED: "standard,flex-start",
+        Capacity.FLEX_START: "standard,flex-start",
+    }
+)
+_FAMILY_LABEL: Final = "cloud.google.com/machine-family"
+_RESERVATION_LABELS: Final = tuple(
+    f"cloud.google.com/reservation-{each}" for each in ("name", "project", "affinity")
+)
 # Of a service account in a project: its name, and the project as a domain.
 GOOGLE_ACCOUNT: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
 
@@ -455,7 +471,22 @@ class GkeCluster(AnyCluster):
         return (
             *(GKE_ACCELERATOR_LABEL, GKE_NODE_POOL_LABEL, GKE_SPOT_LABEL, names.COMPUTE_CLASS_LABEL),
             *(names.TPU_ACCELERATOR_LABEL, names.TPU_TOPOLOGY_LABEL),
+            *(_PROVISIONING_LABEL, _FAMILY_LABEL, names.GKE_QUEUED_LABEL, *_RESERVATION_LABELS),
         )
+
+    def known_labels(self, pool: Pool) -> dict[str, str]:
+        if self.has_compute_classes:
+            return {}
+        found = {
+            _FAMILY_LABEL: pool.machine.name.partition("-")[0],
+            _PROVISIONING_LABEL: _PROVISIONING.get(pool.capacity, "standard"),
+        }
+        if pool.capacity is Capacity.QUEUED:
+            found[names.GKE_QUEUED_LABEL] = "true"
+        if taken := pool.reservation:
+            values = (taken.name, taken.project or self.project, "specific")
+            found |= zip(_RESERVATION_LABELS, values, strict=True)
+        return found
 
     @property
     def location(self) -> str:

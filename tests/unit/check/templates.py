@@ -173,6 +173,13 @@ BAD: dict[str, tuple[Json, str]] = {
 }
 
 
+BAD |= {
+    f"no escalation beside {key}": (
+        worker(securityContext={"allowPrivilegeEscalation": False, key: value}),
+        "remove allowPrivilegeEscalation: false",
+    )
+    for key, value in (("privileged", True), ("capabilities", {"add": ["CAP_SYS_ADMIN"]}))
+}
 GOOD: dict[str, Json] = {
     "as much as it limits": worker(resources=resources({GPU: 2}, {GPU: "2", "cpu": "1", "memory": "8Gi"})),
     "a volume that KubeRay adds": worker(volumeMounts=[{"name": "shared-mem", "mountPath": "/dev/shm"}]),

@@ -224,3 +224,9 @@ def test_an_object_without_a_spec_is_answered(kind: str) -> None:
     name, version = kind.split()
     body = {"apiVersion": version, "kind": name, "metadata": {"name": "train"}}
     assert not judged(body, work=["jobset", "lws"]).answer.is_admitted
+
+
+def test_values_of_json_may_follow_each_other() -> None:
+    body = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}}'
+    found = manifests.read(f"{body % 'a'}\n{body % 'b'}", "x.json")
+    assert [each["metadata"]["name"] for each in found] == ["a", "b"]

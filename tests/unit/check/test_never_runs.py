@@ -215,3 +215,35 @@ def test_fix_writes_the_queue_where_there_is_one_and_words_in_their_case() -> No
     body["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "tcp"}]
     assert "user-queue does not belong" in refusals(judged(body))
     assert judged(fixed(body)).answer.is_admitted
+
+
+def test_a_driver_without_a_command_is_warned_of() -> None:
+    body = ray_job(pod(1))
+    assert "entrypoint" not in warnings(judged(body))
+    body["spec"]["entrypoint"] = " "
+    assert "spec.entrypoint is empty" in warnings(judged(body))
+
+
+@pytest.mark.parametrize(("told", "is_warned"), [("1", False), ("2", True), ("0", True)])
+def test_gpus_that_ray_is_told_of_and_the_pod_does_not_have_are_warned_of(told: str, is_warned: bool) -> None:
+    body = ray_job(pod(1))
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["rayStartParams"] = {"num-gpus": told}
+    body["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"] = {"num-gpus": "0"}
+    found = judged(body)
+    assert found.answer.is_admitted, refusals(found)
+    assert ("num-gpus" in warnings(found)) is is_warned
+
+
+@pytest.mark.parametrize(
+    ("image", "gpus", "told"),
+    [("busybox", 0, "which has no GPU"), ("dcgm-exporter", 1, "first container of")],
+)
+def test_a_container_before_rays_is_warned_of(image: str, gpus: int, told: str) -> None:
+    worker = pod(1)
+    worker["spec"]["containers"].insert(
+        0, {**pod(gpus)["spec"]["containers"][0], "name": "side", "image": image}
+    )
+    worker["spec"]["containers"][1] |= {"name": "ray-worker"}
+    assert told in warnings(judged(ray_job(worker)))
+    worker["spec"]["containers"].reverse()
+    assert "first container" not in warnings(judged(ray_job(worker)))

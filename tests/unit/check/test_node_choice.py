@@ -79,6 +79,7 @@ def test_the_name_of_another_resource_is_taken_for_none_of_a_device(name: str) -
         ("gke", {"nodeSelector": {GKE_GPU: "nvidia-h100-80gb"}}, H100),
         ("gke", {"nodeSelector": {TYPE: "g2-standard-24"}}, L4),
         ("gke", {"nodeSelector": {"cloud.google.com/gke-nodepool": "l4"}}, L4),
+        ("gke", {"nodeSelector": {"cloud.google.com/gke-queued": "true"}}, L4 | H100),
         ("gke", {"nodeSelector": {"example.com/team": "any"}}, L4 | H100),
         ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", "nvidia-b200"))}, L4),
         ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", operator="NotIn"))}, H100),
@@ -103,6 +104,16 @@ def test_a_label_of_the_cloud_leaves_the_pools_that_have_it(
         ("gke", {"cloud.google.com/gke-spot": "true"}, ["gke-spot"]),
         ("gke", {"karpenter.sh/nodepool": "l4"}, ["karpenter.sh/nodepool", "muster.dev/pool"]),
         ("gke", {ZONE: "europe-west4-a"}, ["europe-west4-a", "us-central1-a"]),
+        ("gke", {"cloud.google.com/gke-provisioning": "spot"}, ["l4: standard"]),
+        (
+            "gke",
+            {"cloud.google.com/reservation-name": "h100-2026"},
+            ["reservation-name=h100-2026", "l4: none"],
+        ),
+        ("gke", {"cloud.google.com/machine-family": "a4"}, ["l4: g2, h100: a3"]),
+        ("eks", {"eks.amazonaws.com/nodegroup": "gpu"}, ["l4: l4-us-east-1a or l4-us-east-1b"]),
+        ("eks", {"eks.amazonaws.com/capacityType": "SPOT"}, ["l4: ON_DEMAND"]),
+        ("eks", {"karpenter.sh/capacity-type": "spot"}, ["karpenter.sh/capacity-type=spot"]),
         ("eks", {TYPE: "p4d.24xlarge"}, ["p4d.24xlarge", "h100: p5.48xlarge"]),
         ("eks", {GKE_GPU: "nvidia-l4"}, [GKE_GPU]),
         # No CPU machine of the stack is of this type, whatever else has GPUs.
@@ -134,10 +145,12 @@ def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
         ("gke", "kubernetes.io/arch", False),
         ("gke", GKE_GPU, False),
         ("eks", "eks.amazonaws.com/nodegroup", True),
+        ("eks", "eks.amazonaws.com/instance-family", True),
     ],
 )
 def test_a_label_that_no_queue_compares_is_warned_of(cloud: str, key: str, is_warned: bool) -> None:
-    value = {GKE_GPU: "nvidia-l4", "kubernetes.io/arch": "amd64"}.get(key, "x")
+    known = {GKE_GPU: "nvidia-l4", "kubernetes.io/arch": "amd64"}
+    value = {**known, "eks.amazonaws.com/nodegroup": "l4-us-east-1b"}.get(key, "x")
     found = judged(job(pod(1, nodeSelector={key: value})), cloud)
     assert found.answer.is_admitted, refusals(found)
     assert (key in warnings(found)) is is_warned
@@ -224,3 +237,17 @@ def test_a_label_of_the_cloud_with_another_value_is_a_mistake() -> None:
         _, errors = examined(stack_text("gke", pools={"l4": labelled}))
         assert (errors == []) is is_right
     assert f"muster:pools.l4.kueue.nodeLabels.{GKE_GPU}" in errors[0]
+
+
+@pytest.mark.parametrize("autoscaler", ["karpenter", "auto-mode"])
+def test_how_karpenters_nodes_are_bought_is_known_of_them(autoscaler: str) -> None:
+    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
+    h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
+    pools = {"cpu": {"machine": "m6i.4xlarge", "maxNodes": 20}, "l4": l4, "h100": h100}
+    more: dict[str, Any] = {"cluster": {"autoscaler": autoscaler}, "pools": pools}
+    for value, fits in (("spot", {"l4"}), ("on-demand", H100), ("reserved", set())):
+        found = judged(job(pod(1, nodeSelector={"karpenter.sh/capacity-type": value})), "eks", **more)
+        assert fitting(found, "main") == fits, value
+        assert found.answer.is_admitted is bool(fits)
+    found = judged(job(pod(1, nodeSelector={"eks.amazonaws.com/nodegroup": "gpu"})), "eks", **more)
+    assert "eks.amazonaws.com/nodegroup=gpu" in refusals(found)

@@ -75,3 +75,12 @@ def test_what_would_pass_the_queue_or_never_start_whole_is_refused(body: Json, f
 
 def test_a_stack_that_serves_none_names_the_key_that_would() -> None:
     assert "`muster:work: [ray, job, statefulset]`" in refusals(judged(serving()))
+
+
+def test_a_mount_of_its_claims_is_not_told_to_be_lost() -> None:
+    template = pod(1)
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    found = judged(serving(template=template, volumeClaimTemplates=[claim]), work=SERVED)
+    assert "volumeClaimTemplates" in refusals(found)
+    assert "add to volumes" not in refusals(found)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.node_labels import compared_labels, flavor_labels
+from muster.model.node_labels import compared_labels, flavor_labels, known_labels
 from muster.model.pools import Pool, missing_for
 from muster.model.quantities import parse_quantity
 from muster.model.stack import Scheduler, Stack
@@ -214,15 +214,17 @@ _OF_EVERY_NODE: Final = (
 
 
 def node_labels(stack: Stack) -> Policy:
-    listed = flavor_labels(stack).values()
-    compared = compared_labels(stack)
-    exempt = (f"key.startsWith('{each}')" for each in compared if each.endswith("/"))
+    listed = {key for labels in flavor_labels(stack).values() for key in labels}
+    # Their values are known, but Kueue does not compare them.
+    others = {key for labels in known_labels(stack).values() for key in labels} - listed
+    compared = set(compared_labels(stack)) - others
+    exempt = (f"key.startsWith('{each}')" for each in sorted(compared) if each.endswith("/"))
     return policy(
         "muster-node-labels",
         kinds={"work": kinds_of(stack.judged_work, operations=("CREATE",))},
         values={
             "ofEveryNode": list(_OF_EVERY_NODE),
-            "compared": sorted({names.ZONE_LABEL, *(key for labels in listed for key in labels), *compared}),
+            "compared": sorted({names.ZONE_LABEL, *listed, *compared}),
             "isExempt": " ||\n".join(exempt) or "false",
         },
     )
