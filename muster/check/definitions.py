@@ -196,12 +196,12 @@ def runtime_faults(body: Json) -> Iterator[str]:
         documents = list(load_all(text, by=KubectlLoader)) if isinstance(text, str) else []
     except (YAMLError, RecursionError):
         documents = [text]
-    yield from _start_faults(body)
     if any(not isinstance(each, dict | None) for each in documents):
         yield (
             "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
             "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
         )
+    yield from _start_faults(body)
 
 
 def _start_faults(body: Json) -> Iterator[str]:

@@ -32,8 +32,8 @@ GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
-# Sources: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms and
-# docs/how-to/consuming-reservations, read 2026-11-30
+# As nodes that users publish have them (`kubectl describe node` in public repositories, read 2026-11-30);
+# of reservations: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/consuming-reservations.
 _PROVISIONING_LABEL: Final = "cloud.google.com/gke-provisioning"
 # What queued nodes have is not written down; they are not Spot VMs.
 _PROVISIONING: Final[Mapping[Capacity, str]] = MappingProxyType(
