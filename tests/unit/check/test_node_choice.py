@@ -143,6 +143,7 @@ def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
         ("gke", "cloud.google.com/gke-flex-start", True),
         ("gke", "example.com/rack", True),
         ("gke", "kubernetes.io/arch", False),
+        ("gke", "kubernetes.io/hostname", True),
         ("gke", GKE_GPU, False),
         ("eks", "eks.amazonaws.com/nodegroup", True),
         ("eks", "eks.amazonaws.com/instance-family", True),

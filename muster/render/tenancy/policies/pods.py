@@ -203,7 +203,6 @@ def _pool(pool: Pool) -> str:
 # What every node has, with a value that no pool decides; the last one on GKE, where pools have
 # Workload Identity.
 _OF_EVERY_NODE: Final = (
-    "kubernetes.io/hostname",
     "kubernetes.io/os",
     "kubernetes.io/arch",
     "beta.kubernetes.io/os",
