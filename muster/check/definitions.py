@@ -237,10 +237,8 @@ def _start_faults(body: Json) -> Iterator[str]:
             first = listed[0].get("name")
             yield f"KubeRay starts Ray in the first container of {name}, {first}; put Ray's first"
         elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
-            yield (
-                f"num-gpus in rayStartParams of {name} is {told}, which Ray takes for true, and its "
-                f"container has {sum(amounts[:1])}; remove num-gpus"
-            )
+            of_pod = sum(amounts[:1])
+            yield f"Ray believes num-gpus of {name}, {told}, and not its {of_pod} GPUs; remove num-gpus"
 
 
 def _gpus(container: Json) -> int:

@@ -7,7 +7,7 @@ from muster.config.stack import today
 from muster.paths import IMPORT_ROOT
 from release.facts import OLD_AFTER, PAGES, Fact, facts, links, old_facts, undated_links
 
-DAY = date(2026, 11, 29)
+DAY = date(2026, 11, 30)
 
 
 def fact(subject: str, age: timedelta) -> Fact:

@@ -327,7 +327,7 @@ class EksCluster(AnyCluster):
         return (EKS_NODE_GROUP_LABEL, EKS_CAPACITY_LABEL, *karpenter)
 
     def known_labels(self, pool: Pool) -> dict[str, str]:
-        """Source: docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, read 2026-11-30"""
+        """Source: docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, read 2026-11-30."""
         if not self.answers_requests:
             return {}
         return {

@@ -32,8 +32,8 @@ GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
-# As nodes that users publish have them (`kubectl describe node` in public repositories, read 2026-11-30);
-# of reservations: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/consuming-reservations.
+# As nodes that users publish have them (`kubectl describe node` in public repositories, read 2026-11-30), and
+# as xpk and JobSet's samples select nodes of a reservation.
 _PROVISIONING_LABEL: Final = "cloud.google.com/gke-provisioning"
 # What queued nodes have is not written down; they are not Spot VMs.
 _PROVISIONING: Final[Mapping[Capacity, str]] = MappingProxyType(

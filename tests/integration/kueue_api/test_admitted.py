@@ -113,6 +113,7 @@ class Fleet(Cloud):
         described = self.of.stack.pool(pool)
         assert described is not None
         (flavor,) = (each for each in self.of.policy.flavors if each.name == described.flavor)
+        labels = {key: value.split(",")[0] for key, value in flavor.node_labels.items()}  # One of several.
         make_node(
             plane,
             name,
@@ -120,7 +121,7 @@ class Fleet(Cloud):
             lease=lease,
             gpus=described.slots_per_node,
             device=described.device,
-            labels={**flavor.node_labels, "kubernetes.io/hostname": name},
+            labels=labels | {"kubernetes.io/hostname": name},
             size={**flavor.per_node, "pods": "110"},
         )
 

@@ -72,7 +72,7 @@ kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o j
 ```
 
 (`-o yaml` prints several objects without a line between them. A namespace that the file names is removed.)
-Tests compare this page with the answers of a real API server. Admission
+Admission
 [fills in](submission.md#what-is-filled-in) what has one answer. A sample is below each change that it needs
 where `muster:ray: {auth: required}`, the default. With `preferred` an older release of Ray is a warning.
 Whether a sample fits pools and quota is left out; `muster check` compares them.
