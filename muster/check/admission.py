@@ -23,6 +23,7 @@ from muster.check.definitions import (
     kind_fault,
     resource_faults,
     runtime_faults,
+    start_faults,
     unmade_faults,
     without_nulls,
 )
@@ -157,7 +158,8 @@ class Admission:
         )
         findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
-        findings += [Finding(Level.WARNED, KUBERAY, each) for each in runtime_faults(now)]
+        of_ray = (*runtime_faults(now), *start_faults(now))
+        findings += [Finding(Level.WARNED, KUBERAY, each) for each in of_ray]
         findings += [
             Finding(Level.WARNED, NAMESPACE, each) for each in unmade_faults(now, self.stack, self.access)
         ]

@@ -20,7 +20,7 @@ from muster.model.nearest import meant, meant_resource
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import Access
-from muster.model.work import WORK
+from muster.model.work import BY_KIND, WORK
 from muster.render.kai import runtime_class
 
 Json = dict[str, Any]
@@ -201,13 +201,12 @@ def runtime_faults(body: Json) -> Iterator[str]:
             "spec.runtimeEnvYAML is no mapping in YAML, so KubeRay would fail the job after its quota is "
             "reserved; write `key: value` lines, such as `working_dir: ...`, indented by blanks"
         )
-    yield from _start_faults(body)
 
 
-def _start_faults(body: Json) -> Iterator[str]:
-    """What Ray is not told, or is told wrongly, of its driver and GPUs: KubeRay starts Ray in the first
-    container of a pod, with its GPUs where rayStartParams do not say how many (1.6.2,
-    controllers/ray/common/pod.go, read 2026-11-30).
+def start_faults(body: Json) -> Iterator[str]:
+    """An entrypoint that is empty, and pods in which KubeRay starts Ray in the wrong container or with other
+    GPUs than it has. KubeRay starts Ray in the first container, and declares its GPUs to Ray where
+    rayStartParams do not (1.6.2, controllers/ray/common/pod.go, read 2026-11-30).
     """
     spec = mapping(body, "spec")
     if body["kind"] == "RayJob" and not (
@@ -216,19 +215,18 @@ def _start_faults(body: Json) -> Iterator[str]:
         or spec.get("submitterPodTemplate")
     ):
         yield "spec.entrypoint is empty, so the job fails when its gang runs; write the driver's command"
-    if not body["apiVersion"].startswith("ray.io/"):
+    work = BY_KIND.get(body["kind"])
+    cluster = work.ray_cluster(body) if work else None
+    if cluster is None:
         return
-    fields = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
-    cluster = spec.get(fields.get(body["kind"], ""), spec)
-    groups = {"the head": mapping(cluster, "headGroupSpec")} if isinstance(cluster, dict) else {}
-    workers = objects_of(cluster.get("workerGroupSpecs")) if groups else []
-    groups |= {f"group {each.get('groupName')}": each for each in workers}
-    for name, group in groups.items():
+    groups = [("the head", mapping(cluster, "headGroupSpec"))]
+    workers = objects_of(cluster.get("workerGroupSpecs"))
+    groups += [(f"group {group.get('groupName')}", group) for group in workers]
+    for name, group in groups:
         listed = objects_of(mapping(group, "template", "spec").get("containers"))
-        amounts = [_gpus(each) for each in listed]
-        params = mapping(group, "rayStartParams")
-        told = str(params.get("num-gpus", "")) if isinstance(params, dict) else ""
-        if any(amounts[1:]) and not amounts[0]:
+        gpus = [_gpus(container) for container in listed] or [0]
+        declared = str(mapping(group, "rayStartParams").get("num-gpus", ""))
+        if any(gpus[1:]) and not gpus[0]:
             yield (
                 f"KubeRay starts Ray in the first container of {name}, which has no GPU; put the one "
                 "with GPUs first"
@@ -236,12 +234,13 @@ def _start_faults(body: Json) -> Iterator[str]:
         elif len(listed) > 1 and not _is_ray(listed[0]) and any(map(_is_ray, listed[1:])):
             first = listed[0].get("name")
             yield f"KubeRay starts Ray in the first container of {name}, {first}; put Ray's first"
-        elif told.isdecimal() and int(told) != sum(amounts[:1]) and (int(told) or name != "the head"):
-            of_pod = sum(amounts[:1])
-            yield f"Ray believes num-gpus of {name}, {told}, and not its {of_pod} GPUs; remove num-gpus"
+        # A head that declares 0 keeps work away from itself.
+        elif declared.isdecimal() and int(declared) != gpus[0] and (int(declared) or name != "the head"):
+            yield f"num-gpus of {name} is {declared}, but its container has {gpus[0]} GPUs; remove num-gpus"
 
 
 def _gpus(container: Json) -> int:
+    """As KubeRay counts them."""
     limits = mapping(container, "resources", "limits")
     found = (str(limits[name]) for name in limits if name.endswith("gpu") or "/mig-" in name)
     return sum(int(each) for each in found if each.isdecimal())

@@ -98,7 +98,7 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     try:
         documents = [
             plain(each)
-            for each in load_all(_apart(text), by=KubectlLoader, is_strict=True)
+            for each in load_all(_split_json(text), by=KubectlLoader, is_strict=True)
             if each is not None
         ]
     except RecursionError:
@@ -114,19 +114,19 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     return tuple(found)
 
 
-def _apart(text: str) -> str:
-    """Values of JSON that follow each other as documents, as kubectl reads them
+def _split_json(text: str) -> str:
+    """Values of JSON that follow each other as documents of YAML, as kubectl reads them
     (k8s.io/apimachinery, pkg/util/yaml/decoder.go, YAMLOrJSONDecoder, read 2026-11-30).
     """
-    found, left = list[str](), text.strip()
+    documents, left = list[str](), text.strip()
     try:
         while left.startswith("{"):
             _, end = _JSON.raw_decode(left)
-            found.append(left[:end])
+            documents.append(left[:end])
             left = left[end:].lstrip()
     except json.JSONDecodeError:
         return text
-    return "\n---\n".join([*found, left]) if len(found) > 1 else text
+    return "\n---\n".join([*documents, left]) if len(documents) > 1 else text
 
 
 def read_text(path: Path) -> str:

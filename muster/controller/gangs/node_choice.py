@@ -106,5 +106,5 @@ def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
     if key == _REGION_LABEL:
         zones = [_ZONE.fullmatch(zone) for zone in flavor.zones]
         return [zone["google"] or zone["aws"] for zone in zones if zone] if zones and all(zones) else None
-    found = flavor.node_labels.get(key, _OF_EVERY_NODE.get(key))
-    return found.split(",") if found else (found,)
+    value = flavor.node_labels.get(key, _OF_EVERY_NODE.get(key))
+    return value.split(",") if value else (value,)

@@ -224,10 +224,10 @@ def test_a_driver_without_a_command_is_warned_of() -> None:
     assert "spec.entrypoint is empty" in warnings(judged(body))
 
 
-@pytest.mark.parametrize(("told", "is_warned"), [("1", False), ("2", True), ("0", True)])
-def test_gpus_that_ray_is_told_of_and_the_pod_does_not_have_are_warned_of(told: str, is_warned: bool) -> None:
+@pytest.mark.parametrize(("declared", "is_warned"), [("1", False), ("2", True), ("0", True)])
+def test_num_gpus_that_disagrees_with_the_pod_is_warned_of(declared: str, is_warned: bool) -> None:
     body = ray_job(pod(1))
-    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["rayStartParams"] = {"num-gpus": told}
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["rayStartParams"] = {"num-gpus": declared}
     body["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"] = {"num-gpus": "0"}
     found = judged(body)
     assert found.answer.is_admitted, refusals(found)
@@ -235,15 +235,15 @@ def test_gpus_that_ray_is_told_of_and_the_pod_does_not_have_are_warned_of(told: 
 
 
 @pytest.mark.parametrize(
-    ("image", "gpus", "told"),
+    ("image", "gpus", "words"),
     [("busybox", 0, "which has no GPU"), ("dcgm-exporter", 1, "first container of")],
 )
-def test_a_container_before_rays_is_warned_of(image: str, gpus: int, told: str) -> None:
+def test_a_container_before_rays_is_warned_of(image: str, gpus: int, words: str) -> None:
     worker = pod(1)
     worker["spec"]["containers"].insert(
         0, {**pod(gpus)["spec"]["containers"][0], "name": "side", "image": image}
     )
     worker["spec"]["containers"][1] |= {"name": "ray-worker"}
-    assert told in warnings(judged(ray_job(worker)))
+    assert words in warnings(judged(ray_job(worker)))
     worker["spec"]["containers"].reverse()
     assert "first container" not in warnings(judged(ray_job(worker)))
