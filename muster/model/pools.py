@@ -456,9 +456,9 @@ class Pool:
             "memory": format_memory(machine.most_memory),
             **others,
         }
-        if self.local_disks is LocalDisks.NONE:
-            found["ephemeral-storage"] = format_memory(Bytes(self.boot_disk_gib * GIB))
-        return found
+        is_boot_disk = self.local_disks is LocalDisks.NONE
+        disk = Bytes(self.boot_disk_gib * GIB) if is_boot_disk else machine.local_storage
+        return found | ({"ephemeral-storage": format_memory(disk)} if disk else {})
 
     @property
     def order(self) -> tuple[bool, int, int, int]:

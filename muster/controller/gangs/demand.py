@@ -49,11 +49,7 @@ def _fields(spec: PodSpec) -> Iterator[Uncopied]:
     if spec.affinity and (apart := _topologies(spec.affinity.pod_anti_affinity)):
         field = f"affinity.podAntiAffinity.{_REQUIRED}"
         yield Uncopied(field=field, on_one_node=apart == {_NODE})
-    hard = {
-        each.topology_key
-        for each in spec.topology_spread_constraints
-        if each.when_unsatisfiable != "ScheduleAnyway"
-    }
+    hard = {each.topology_key for each in spec.topology_spread_constraints if each.is_required}
     if hard:
         field = "topologySpreadConstraints with whenUnsatisfiable: DoNotSchedule"
         yield Uncopied(field=field, on_one_node=hard == {_NODE})

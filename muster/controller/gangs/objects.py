@@ -127,6 +127,13 @@ class Affinity(Partial, frozen=True):
 class TopologySpreadConstraint(Partial, frozen=True):
     topology_key: str = ""
     when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    max_skew: int = 1
+    min_domains: int = 1
+
+    @property
+    def is_required(self) -> bool:
+        return self.when_unsatisfiable != "ScheduleAnyway"
 
 
 class PodResourceClaim(Partial, frozen=True):

@@ -25,6 +25,7 @@ from muster.controller.gangs.objects import (
     PodTemplateSpec,
     ResourceNeeds,
     Taint,
+    TopologySpreadConstraint,
 )
 from muster.controller.gangs.verify import is_tolerated, matches
 from muster.controller.kube.resource import Object, Partial
@@ -174,7 +175,8 @@ class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
     any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
-    that puts each of them on a node of its own, if any. `is_together`: all of them are on one node.
+    that puts each of them on a node of its own, if any. `spread`: those that require several domains of its
+    pods. `is_together`: all of them are on one node.
     `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share.
     """
 
@@ -187,6 +189,7 @@ class JobPodSet:
     notes: Mapping[str, str] = attribute(default_factory=lambda: MappingProxyType({}))
     uncopied: tuple[Uncopied, ...] = ()
     apart: str = ""
+    spread: tuple[TopologySpreadConstraint, ...] = ()
     is_together: bool = False
     shares_gpus: bool = False
     claims: tuple[str, ...] = ()
@@ -339,6 +342,13 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         notes=_metadata_of(template).annotations,
         uncopied=uncopied(template.spec),
         apart=_apart(template),
+        spread=tuple(
+            each
+            for each in template.spec.topology_spread_constraints
+            if each.is_required
+            and each.min_domains > 1
+            and _selects(each.label_selector, _metadata_of(template).labels)
+        ),
         claims=tuple(
             each.persistent_volume_claim.claim_name
             for each in template.spec.volumes

@@ -23,6 +23,7 @@ from muster.controller.gangs.limits import (
     too_many_pods,
 )
 from muster.controller.gangs.node_choice import ANY_NODE, domains
+from muster.controller.gangs.objects import TopologySpreadConstraint
 from muster.controller.kueue.jobs import NODE, Exclusive, JobPodSet
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
@@ -226,6 +227,36 @@ def lacks_domains(exclusive: Iterable[Exclusive], pools: Pools) -> Iterator[str]
                 f"annotation exclusive-topology, and pool {', '.join(lacking)} has fewer of them, or too "
                 f"small ones; {fix}, or remove the annotation"
             )
+
+
+def lacks_spread(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods that spread over more domains than a pool has that they may go to: the scheduler then counts one
+    domain as empty for ever, and places in each no more pods than the skew.
+
+    Source: minMatchNum of kube-scheduler 1.37.2, pkg/scheduler/framework/plugins/podtopologyspread, read
+    2026-11-30
+    """
+    for pod_set in job_pod_sets:
+        for rule in pod_set.spread:
+            found = {each.name: _domains_of(rule, each, pools.policy) for each in pools.large_enough(pod_set)}
+            few = {
+                name: count
+                for name, count in found.items()
+                if count is not None and count < rule.min_domains and count * rule.max_skew < pod_set.count
+            }
+            if few:
+                name, has = max(few.items(), key=lambda each: each[1])
+                yield (
+                    f"{pod_set.name} spreads over {rule.min_domains} values of {rule.topology_key} or more, "
+                    f"by minDomains of its topologySpreadConstraints, and pool {name} has {has}, so at most "
+                    f"{has * rule.max_skew} of its {pod_set.count} pods would start; "
+                    f"lower minDomains to {has}"
+                )
+
+
+def _domains_of(rule: TopologySpreadConstraint, flavor: FlavorPolicy, policy: GangPolicy) -> int | None:
+    is_node = rule.topology_key == NODE
+    return (flavor.max_nodes or None) if is_node else domains(rule.topology_key, flavor, policy)
 
 
 def _has_domains(exclusive: Exclusive, flavor: FlavorPolicy, policy: GangPolicy) -> bool:

@@ -29,6 +29,7 @@ from muster.controller.kueue.jobs import (
 from muster.controller.kueue.limits import (
     Pools,
     lacks_domains,
+    lacks_spread,
     never_fits_anywhere,
     no_such_devices,
     no_such_nodes,
@@ -138,6 +139,7 @@ def _by_pools(listed: list[JobPodSet], pools: Pools) -> Iterator[str]:
     yield from no_such_devices(listed, pools)
     yield from no_such_nodes(listed, pools)
     yield from taints(listed, pools)
+    yield from lacks_spread(listed, pools)
     yield from never_fits_anywhere(listed, pools)
 
 

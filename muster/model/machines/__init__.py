@@ -38,6 +38,11 @@ _EVICTION: Final = 100 * MIB
 # Of an m6i.large or g4dn.xlarge, the smallest in the table (amazon-eks-ami, eni-max-pods.txt).
 _FEWEST_PODS: Final = 29
 
+# Of one local disk of the machines in gke.csv.
+# Source: github.com/kubernetes/autoscaler cluster-autoscaler/cloudprovider/gce/templates.go
+# (LocalSSDDiskSizeInGiB), read 2026-11-30
+_GOOGLE_DISK: Final = 375 * GIB
+
 
 def _reserved_cpu(cpu: Millicores) -> int:
     """6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest, in millicores.
@@ -113,8 +118,9 @@ class Machine:
     `bought`: the capacity types in which the cloud sells it; `unsourced`: those that no page of the cloud
     confirms or denies.
 
-    `local_disks`: NVMe disks of its own; on EC2, where nothing counts them, 1 for any number. `efa`: EFA
-    interfaces that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it supports
+    `local_disks`: NVMe disks of its own; on EC2, where nothing counts them, 1 for any number.
+    `local_storage`: the bytes of all of them; None: there are none, or nothing tells. `efa`: EFA interfaces
+    that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it supports
     compact placement. `disk`: the kind of boot disk (GKE); None: GKE's default for the machine.
 
     `topologies`: of its TPUs, the one of a single node first; () for all other machines. `workload_policy`:
@@ -136,6 +142,7 @@ class Machine:
     bought: frozenset[Capacity]
     unsourced: frozenset[Capacity] = frozenset()
     local_disks: int = 0
+    local_storage: Bytes | None = None
     efa: int = 0
     fabric: Fabric | None = None
     compact: bool = False
@@ -448,6 +455,7 @@ def gke_machines() -> Iterator[Machine]:
             bought=_with_flex_start(series.ways),
             unsourced=_with_flex_start(frozenset(map(Capacity, series.unsourced))),
             local_disks=int(row["local_disks"]),
+            local_storage=Bytes(int(row["local_disks"]) * _GOOGLE_DISK) or None,
             compact=series.compact,
             fabric=Fabric(series.fabric) if series.fabric else None,
             disk=series.disk,
@@ -468,7 +476,8 @@ def eks_machines() -> Iterator[Machine]:
             gpu_counts=(count,) if count else (),
             bought=series.ways,
             unsourced=frozenset(map(Capacity, series.unsourced)),
-            local_disks=int(row["local_disks"]),
+            local_disks=0 if row["local_gib"] == "0" else 1,
+            local_storage=Bytes(int(row["local_gib"]) * GIB) or None if row["local_gib"] != "?" else None,
             efa=int(row["efa"]),
             compact=series.compact,
             architecture=row["architecture"],

@@ -36,6 +36,30 @@ def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bo
     assert ("podAntiAffinity" in refusals(found)) is not fits
 
 
+@pytest.mark.parametrize(
+    ("rule", "replicas", "fits"),
+    [
+        ({"topologyKey": HOST, "minDomains": 5}, 8, False),
+        ({"topologyKey": HOST, "minDomains": 5}, 4, True),
+        ({"topologyKey": HOST, "minDomains": 5, "maxSkew": 2}, 8, True),
+        ({"topologyKey": HOST, "minDomains": 4}, 8, True),
+        ({"topologyKey": HOST, "minDomains": 5, "whenUnsatisfiable": "ScheduleAnyway"}, 8, True),
+        ({"topologyKey": HOST, "minDomains": 5, "labelSelector": {"matchLabels": {"app": "x"}}}, 8, True),
+        ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 4, False),
+        ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 1, True),
+        ({"topologyKey": "example.com/rack", "minDomains": 2}, 4, True),
+    ],
+)
+def test_pods_spread_over_the_domains_that_a_pool_has(rule: Json, replicas: int, fits: bool) -> None:
+    """Pool h100 has four nodes."""
+    worker = noted(pod(1, nodeSelector={"muster.dev/pool": "h100"}), labels={"app": "train"})
+    base = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    own = {"labelSelector": {"matchLabels": {"app": "train"}}}
+    worker["spec"]["topologySpreadConstraints"] = [base | own | rule]
+    found = judged(ray_job(worker, replicas=replicas))
+    assert ("lower minDomains" in refusals(found)) is not fits, refusals(found)
+
+
 def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
     placed = {
         "machine": "a3-highgpu-8g",

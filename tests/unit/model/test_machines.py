@@ -1,11 +1,15 @@
 """The machine table is complete and has no more than a node can give."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster.model.accelerators import ACCELERATORS
 from muster.model.clusters import Provider
 from muster.model.machines import MACHINES, machines_of, zones_selling
+from muster.model.pools import LocalDisks
 from muster.model.quantities import GIB, MIB
+from tests.unit.model.model_stacks import L4
 
 
 def test_every_machine_leaves_most_of_itself_to_pods() -> None:
@@ -79,3 +83,19 @@ def test_the_longest_series_decides_where_a_machine_is_sold() -> None:
 @pytest.mark.parametrize(("name", "architecture"), [("r8g.large", "arm64"), ("c4a-standard-8", "arm64")])
 def test_machines_with_arm_processors_say_so(name: str, architecture: str) -> None:
     assert MACHINES[name].architecture == architecture
+
+
+@pytest.mark.parametrize(
+    ("machine", "disks", "holds"),
+    [
+        ("a3-highgpu-8g", LocalDisks.EPHEMERAL, "6000Gi"),
+        ("p5.48xlarge", LocalDisks.EPHEMERAL, "30400Gi"),
+        ("p5.48xlarge", LocalDisks.NONE, "200Gi"),
+        ("p6e-gb200.36xlarge", LocalDisks.EPHEMERAL, None),
+    ],
+)
+def test_what_a_pod_may_ask_of_disks_is_what_its_node_has(
+    machine: str, disks: LocalDisks, holds: str | None
+) -> None:
+    pool = replace(L4, machine=MACHINES[machine], local_disks=disks, boot_disk_gib=200)
+    assert pool.largest_pod(pool.machine.provider).get("ephemeral-storage") == holds
