@@ -83,7 +83,9 @@ _DIFFERENCES: Final = (
     (r"^Write in spec[^:]*: ", "Write in the Ray cluster: "),
     (r"image: rayproject/[^ ]+:(\S+) \(or newer\) in its containers", r"an image of Ray \1 or newer"),
     (r"^\S+ is '(?:\$|PLACEHOLDER)[^']*', and", "A variable that was not filled in"),
-    (r"^Ray\w+ \S+ selects nodes by [^;]*, which", "It selects nodes by labels which"),
+    (r"^\w+ \S+ selects nodes by [^;]*, which", "It selects nodes by labels which"),
+    (r"^image (?:\S+|<[^>]*>) is no reference to an image", "An image is no reference"),
+    (r"^(serviceAccountName|claimName) \S+, which", r"A \1 which"),
     (r"\b(?:In )?spec\.[\w.\[\]]*(?:template|headService|serveService)\b", "the object"),
 )
 _RUN: Final = """\
