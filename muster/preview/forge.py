@@ -72,7 +72,7 @@ class Web:
     base: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float = _TIMEOUT
-    wait: Callable[[float], None] = time.sleep
+    wait: Callable[[float], None] = field(default_factory=lambda: time.sleep)
 
     def call(self, method: str, path: str, body: object = None) -> Response:
         """The response of a successful call; WebError otherwise."""
