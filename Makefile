@@ -57,8 +57,8 @@ down: $(UP_STAMP) ## Stop the local cluster and delete everything in it
 status: $(UP_STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
-# Two rows, one beside the other.
-SUITES := build check unit integration --beside e2e clouds faults mocks policies browser local
+# Three rows, side by side. `make test-all` adds its last suite to the last row, after `local`.
+SUITES := build check unit mocks --beside integration policies browser --beside e2e clouds faults local
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.toml lists

@@ -1,8 +1,8 @@
-"""python -m tests.budget [--short] SUITE... [--beside SUITE...]: run suites, and print the time of each.
+"""python -m tests.budget [--short] SUITE... [--beside SUITE...]...: run suites, and print the time of each.
 
-The suites run one after another. Those after `--beside` do too, beside the
-others, once `build` has passed: most suites wait more than they compute, and
-both rows take about the same time. Their output is printed when they end.
+The suites run one after another. Those after each `--beside` do too, beside
+the others, once `build` has passed: most suites wait more than they compute.
+Their output is printed when they end.
 `--short` leaves out what length.py says, and suites of which nothing is left.
 
 The budget is a figure to look at, not an assertion: machines differ. The exit
@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -224,13 +225,14 @@ class Runner:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
-    parser.add_argument("--beside", nargs="+", choices=sorted(SUITES), metavar="SUITE", default=())
+    parser.add_argument(
+        "--beside", nargs="+", action="append", choices=sorted(SUITES), metavar="SUITE", default=[]
+    )
     parser.add_argument("--short", action="store_true", help="what `make test` runs")
     arguments = parser.parse_args()
     if arguments.short:
         os.environ[length.VARIABLE] = length.SHORT
-    (suites, beside) = (not_empty(names) for names in (arguments.suites, arguments.beside))
-    return run(suites, beside=beside)
+    return run(not_empty(arguments.suites), beside=[not_empty(names) for names in arguments.beside])
 
 
 def not_empty(names: Iterable[str]) -> list[Suite]:
@@ -241,8 +243,10 @@ def not_empty(names: Iterable[str]) -> list[Suite]:
     return suites
 
 
-def run(suites: Sequence[Suite], *, beside: Sequence[Suite] = ()) -> int:
-    """Run the suites, print their times and what failed, and return the exit code."""
+def run(suites: Sequence[Suite], *, beside: Sequence[Sequence[Suite]] = ()) -> int:
+    """Run the suites, with each row of others beside them, print their times and what failed, and return the
+    exit code.
+    """
     # A shell starts what runs in the background with interrupts ignored, and so would the tests of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -259,22 +263,26 @@ def run(suites: Sequence[Suite], *, beside: Sequence[Suite] = ()) -> int:
     return 1 if any(result.complaints for result in runner.results) else 0
 
 
-def _run(runner: Runner, suites: Sequence[Suite], beside: Sequence[Suite]) -> None:
+def _run(runner: Runner, suites: Sequence[Suite], beside: Sequence[Sequence[Suite]]) -> None:
     before = next((place + 1 for place, suite in enumerate(suites) if suite.name == "build"), 0)
     runner.run(suites[:before])
     if before and not any(result.complaints for result in runner.results if result.suite.name == "build"):
         # What a later suite misses is a failure from here on and no reason to skip (tests/built.py).
         os.environ["MUSTER_BUILT"] = "1"
-    with tempfile.TemporaryFile() as log:
-        second = threading.Thread(
-            target=runner.run, args=(beside,), kwargs={"output": log.fileno()}, daemon=True
-        )
-        second.start()
+    with ExitStack() as stack:
+        logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
+        rows = [
+            threading.Thread(target=runner.run, args=(row,), kwargs={"output": log.fileno()}, daemon=True)
+            for row, log in zip(beside, logs, strict=True)
+        ]
+        for row in rows:
+            row.start()
         runner.run(suites[before:])
-        second.join()
-        log.seek(0)
-        sys.stdout.buffer.write(log.read())
-        sys.stdout.buffer.flush()
+        for row, log in zip(rows, logs, strict=True):
+            row.join()
+            log.seek(0)
+            sys.stdout.buffer.write(log.read())
+            sys.stdout.buffer.flush()
 
 
 def _write(output: int | None, text: str) -> None:

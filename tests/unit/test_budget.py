@@ -1,4 +1,4 @@
-"""Suites run in their order, a second lane beside them, and an interrupt ends both lanes cleanly."""
+"""Suites run in their order, other rows beside them, and an interrupt ends all of them cleanly."""
 
 import os
 import subprocess
