@@ -121,6 +121,27 @@ def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_re
         assert line in refusal["message"]
 
 
+@pytest.mark.parametrize(
+    ("worker", "told"),
+    [
+        ("ray:2.9.0-py310", "2.54.0 (or"),
+        ("ray:2.9.0-py310-gpu", "2.54.0-gpu (or"),
+        ("ray:2.9.0-cu118", "2.54.0-gpu (or"),
+        ("ray-ml:2.9.0-py310", "2.54.0-gpu (or"),
+        ("ray-ml:2.9.0-py310-cpu", "2.54.0 (or"),
+    ],
+)
+def test_a_newer_ray_is_one_with_gpus_where_the_older_one_was(
+    job: Path, worker: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = yaml.safe_load(PUBLISHED.replace("2.55.0", "2.9.0"))
+    (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    group["template"]["spec"]["containers"][0]["image"] = f"rayproject/{worker}"
+    job.write_text(yaml.safe_dump(body))
+    _, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    assert f"image: rayproject/ray:{told}" in found["refused"][0]["message"]
+
+
 def test_everything_that_is_wrong_is_named_at_once(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = yaml.safe_load(PUBLISHED)
     body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "theirs"}, "namespace": "theirs"}
