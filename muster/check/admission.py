@@ -72,7 +72,8 @@ _INSTEAD: Final = {
     "persistentvolumeclaims": "mount a volume that the stack gives to the team (`volumes` of the team)",
     "serviceaccounts": "use account default, or one that the stack gives to the team (`accounts`)",
     "resourceclaimtemplates": "ask the platform team for one, of a class in muster:kueue.deviceClasses",
-    "computedomains": "ask the platform team for one",
+    **dict.fromkeys(("computedomains", "topologies"), "ask the platform team for one"),
+    **dict.fromkeys(("queues", "localqueues"), "label the job with a queue of the team"),
     "podgroups": "the scheduler makes it; label the job with its queue",
     "notebooks": "write a Job, or a StatefulSet where `muster:work` lists them, and forward its port",
 }

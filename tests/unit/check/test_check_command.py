@@ -210,7 +210,9 @@ def test_a_job_of_another_program_is_not_counted(job: Path, capsys: pytest.Captu
     [
         ("networking.k8s.io/v1 Ingress", "ingresses"),
         ("scheduling.k8s.io/v1 PriorityClass", "priorityclasses"),
-        ("kueue.x-k8s.io/v1beta2 Topology", "topologies"),
+        ("kueue.x-k8s.io/v1beta2 Topology", "topologies; ask the platform team for one"),
+        ("kai.scheduler/v1alpha1 Topology", "topologies; ask the platform team for one"),
+        ("scheduling.volcano.sh/v1beta1 Queue", "queues; label the job with a queue of the team"),
         ("gateway.networking.k8s.io/v1 Gateway", "gateways"),
     ],
 )
