@@ -168,6 +168,8 @@ def explain(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
         fix = "write the values out."
     if isinstance(error, DuplicateKeyError):
         return line, f"{error.problem}.", "keep one of the two, or begin another object by a line `---`."
+    if "{{" in "".join(text.split("\n")[max(0, line - 2) : line]):
+        fix = "fill in the template: what stands in {{ }} is no value yet."
     return line, f"is not YAML in line {line}, column {column}: {error.problem}.", fix
 
 

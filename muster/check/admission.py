@@ -72,6 +72,8 @@ _INSTEAD: Final = {
     "persistentvolumeclaims": "mount a volume that the stack gives to the team (`volumes` of the team)",
     "serviceaccounts": "use account default, or one that the stack gives to the team (`accounts`)",
     "resourceclaimtemplates": "ask the platform team for one, of a class in muster:kueue.deviceClasses",
+    **dict.fromkeys(("computedomains", "topologies"), "ask the platform team for one"),
+    **dict.fromkeys(("queues", "localqueues"), "label the job with a queue of the team"),
     "podgroups": "the scheduler makes it; label the job with its queue",
     "notebooks": "write a Job, or a StatefulSet where `muster:work` lists them, and forward its port",
 }
@@ -234,8 +236,9 @@ class Admission:
             kinds = ", ".join(
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
-            # Kinds of other programs have a domain.
-            instead = _INSTEAD.get(resource) or (_OTHERS if "." in group else None)
+            # Kinds of other programs have a domain of their own.
+            is_other = "." in group and not group.endswith("k8s.io")
+            instead = _INSTEAD.get(resource) or (_OTHERS if is_other else None)
             kind = {each.resource: each for each in FOR_MEMBERS}.get(resource)
             if kind is not None and kind.group != group:
                 resource = f"{resource} of {group}"

@@ -11,7 +11,7 @@ from yaml import YAMLError
 
 from muster.bounded_yaml import load_all
 from muster.check.manifests import KubectlLoader, objects_of
-from muster.check.validity import WORDS, WORDS_OF_PODS
+from muster.check.validity import OBJECT_NAME, WORDS, WORDS_OF_PODS
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
 from muster.model.definitions import Fault, faults, load, resolve
@@ -168,6 +168,8 @@ def unmade_faults(body: Json, stack: Stack, access: Access) -> Iterator[str]:
             yield (
                 f"{key} {name}, which Muster does not make: in a cluster without it no pod starts; {instead} "
                 "or ask the platform team for it"
+                if OBJECT_NAME.fullmatch(name)
+                else f"{key} {name}, which nothing can be called: no pod starts; {instead}"
             )
 
 

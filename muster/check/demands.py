@@ -17,7 +17,7 @@ import msgspec
 
 from muster.check.admission import Admission
 from muster.check.definitions import containers
-from muster.check.manifests import Json
+from muster.check.manifests import Json, resource_of
 from muster.controller.gangs.limits import is_part_of_slice, too_many_nodes
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.kueue.default_queue import mapping
@@ -30,6 +30,7 @@ from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.queuetree import ANY_POOL, Queue
 from muster.model.quotas import is_unlimited
+from muster.model.work import BY_KIND
 from muster.render.tenancy.team import DEFAULT_REQUEST
 
 # None: without a bound.
@@ -167,7 +168,7 @@ def _queue(admission: Admission, body: Json) -> Queue | None:
 
 def _pod_sets(body: Json) -> list[JobPodSet]:
     kind = _KINDS.get(body["kind"])
-    if kind is None:
+    if kind is None or BY_KIND[body["kind"]].group != resource_of(body)[0]:
         return []
     counted = json.loads(json.dumps(body))
     for container in containers(counted):

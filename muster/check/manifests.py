@@ -87,8 +87,8 @@ def _tag(value: str) -> str:
 Json = dict[str, Any]
 _JSON: Final = json.JSONDecoder()
 
-# By kind, where the name is not the lower case with an s.
-_PLURALS: Final = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "Endpoints": "endpoints"}
+# By the end of a kind. The first that fits counts.
+_PLURALS: Final = (("endpoints", "endpoints"), ("s", "ses"), ("ay", "ays"), ("y", "ies"), ("", "s"))
 
 
 def read(text: str, source: str) -> tuple[Json, ...]:
@@ -148,8 +148,9 @@ def objects_of(value: object) -> list[Json]:
 def resource_of(body: Json) -> tuple[str, str, str]:
     """Group, version and plural of the kind."""
     group, _, version = body["apiVersion"].rpartition("/")
-    kind = body["kind"]
-    return group, version, _PLURALS.get(kind) or f"{kind.lower()}s"
+    kind = body["kind"].lower()
+    plurals = (kind.removesuffix(one) + several for one, several in _PLURALS if kind.endswith(one))
+    return group, version, next(plurals)
 
 
 def title(body: Json) -> str:

@@ -9,6 +9,7 @@ v3.0.1, parser.go, read 2026-11-29; of JobSet 0.12.0 pkg/webhooks/jobset_webhook
 """
 
 import re
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -21,7 +22,10 @@ from muster.model.names import LABEL_VALUE, QUALIFIED_NAME
 from muster.model.quantities import many
 from muster.model.work import GROUPED, value_at
 
-_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+OBJECT_NAME: Final = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+_NAMED: Final = ("priorityClassName", "runtimeClassName", "serviceAccountName")
 # pkg/apis/batch/validation/validation.go
 _LONGEST_CRON_JOB: Final = 52
 _SCHEDULED: Final = ("CronJob", "RayCronJob")
@@ -67,13 +71,16 @@ def validity_faults(body: Json) -> Iterator[str]:
     name = body["metadata"].get("name") or f"{body['metadata'].get('generateName') or ''}x"
     if not body["metadata"].keys() & {"name", "generateName"}:
         yield "metadata.name is missing; write it, or generateName"
-    elif not body["apiVersion"].startswith("ray.io/") and not _NAME.fullmatch(name):
+    elif not body["apiVersion"].startswith("ray.io/") and not OBJECT_NAME.fullmatch(name):
         yield f"metadata.name is {name!r}; write at most 253 of a-z, 0-9, - and ."
     elif body["kind"] == "CronJob" and len(name) > _LONGEST_CRON_JOB:
         yield f"metadata.name has {len(name)} characters; write at most {_LONGEST_CRON_JOB}"
     for key, value in mapping(body, "metadata", "labels").items():
         if not QUALIFIED_NAME.match(key) or not LABEL_VALUE.match(value):
             yield f"metadata.labels[{key}] is {value!r}; write at most 63 of A-Z, a-z, 0-9, -, _ and ."
+    for key, value in mapping(body, "data").items() if body["kind"] == "Secret" else ():
+        if not _is_base64(value):
+            yield f"data.{key} is no base64; write it as text in stringData"
     if body["apiVersion"].startswith("apps/"):
         labels = mapping(body, "spec", "template", "metadata", "labels")
         selected = mapping(body, "spec", "selector", "matchLabels").items()
@@ -91,7 +98,8 @@ def validity_faults(body: Json) -> Iterator[str]:
             yield f"spec.timeZone is {zone!r}; write one such as Etc/UTC or Europe/Zurich"
     if body["kind"] == "Deployment":
         yield from _rollout_faults(body)
-    yield from _field_faults(body.get("spec"), "spec", is_ray=body["apiVersion"].startswith("ray.io/"))
+    group = body["apiVersion"].partition("/")[0]
+    yield from _field_faults(body.get("spec"), "spec", group)
 
 
 def controller_faults(body: Json) -> Iterator[str]:
@@ -102,6 +110,14 @@ def controller_faults(body: Json) -> Iterator[str]:
         yield from _jobset_faults(body)
     if body["kind"] == "LeaderWorkerSet":
         yield from _group_faults(body)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        b64decode(re.sub(r"[\r\n]", "", text), validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_zone(name: str) -> bool:
@@ -180,18 +196,23 @@ def _is_in_cron(text: str, low: int, high: int, words: Sequence[str]) -> bool:
     return low <= first <= last <= high
 
 
-def _field_faults(value: object, path: str, *, is_ray: bool) -> Iterator[str]:
-    """Words and numbers at any depth. `is_ray`: KubeRay's own rules judge the numbers."""
+def _field_faults(value: object, path: str, group: str) -> Iterator[str]:
+    """Words, numbers and names at any depth. KubeRay's own rules judge the numbers of Ray, and names are
+    judged when pods are made of the templates of other groups than Kubernetes' own.
+    """
     if isinstance(value, list):
         for index, each in enumerate(value):
-            yield from _field_faults(each, f"{path}[{index}]", is_ray=is_ray)
+            yield from _field_faults(each, f"{path}[{index}]", group)
     if not isinstance(value, Mapping):
         return
     words = {**WORDS, **(WORDS_OF_PODS if isinstance(value.get("containers"), list) else {})}
     for key, each in value.items():
         if isinstance(each, str) and key in words and each not in words[key]:
             yield f"{path}.{key} is {each!r}; write {' or '.join(words[key])}"
-        elif isinstance(each, int) and each < 0 and key in _NOT_NEGATIVE and not is_ray:
+        elif isinstance(each, int) and each < 0 and key in _NOT_NEGATIVE and group != "ray.io":
             yield f"{path}.{key} is {each}; write 0 or more"
+        elif isinstance(each, str) and key in _NAMED and group in ("apps", "batch"):
+            if each and not OBJECT_NAME.fullmatch(each):
+                yield f"{path}.{key} is {each!r}; write one of a-z, 0-9, - and ."
         else:
-            yield from _field_faults(each, f"{path}.{key}", is_ray=is_ray)
+            yield from _field_faults(each, f"{path}.{key}", group)

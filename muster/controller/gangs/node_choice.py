@@ -105,6 +105,7 @@ def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
         return flavor.zones or None
     if key == _REGION_LABEL:
         zones = [_ZONE.fullmatch(zone) for zone in flavor.zones]
-        return [zone["google"] or zone["aws"] for zone in zones if zone] if zones and all(zones) else None
+        regions = dict.fromkeys(zone["google"] or zone["aws"] for zone in zones if zone)
+        return list(regions) if all(zones) and regions else None
     value = flavor.node_labels.get(key, _OF_EVERY_NODE.get(key))
     return value.split(",") if value else (value,)

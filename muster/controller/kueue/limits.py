@@ -119,10 +119,16 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
                 f"{pod_set.pool} is for work of teams; write one of {listed}"
             )
         elif pod_set.count and (others := pools.refused(pod_set)):
+            suited = [flavor for flavor in others if _suits(pod_set, flavor)]
+            large = [flavor.name for flavor in suited if not too_large_on(flavor, pod_set)]
+            fix = (
+                f"or select a pool by its name: {names.POOL_LABEL}: {large[0]}"
+                if large
+                else "and ask for less, as no node open to it holds one of its pods"
+            )
             yield (
                 f"{pod_set.name} selects nodes with {pod_set.nodes.misses(others, pools.policy)}, which no "
-                f"{pools.described} for its pods has; write what one has, or select a pool by its name: "
-                f"{names.POOL_LABEL}: {others[0].name}"
+                f"{pools.described} for its pods has; write what one has, {fix}"
             )
 
 

@@ -185,7 +185,7 @@ def test_one_refusal_has_every_line_to_add(guarded: ApiServer, kind: str) -> Non
         f"Write in {where}: ",
         'rayVersion: "2.54.0"',
         "authOptions: {mode: token}",
-        "image: registry.test:5000/rayproject/ray-ml:2.54.0",
+        "image: registry.test:5000/rayproject/ray:2.54.0-gpu",
     ):
         assert line in answer
 

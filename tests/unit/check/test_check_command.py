@@ -121,6 +121,27 @@ def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_re
         assert line in refusal["message"]
 
 
+@pytest.mark.parametrize(
+    ("worker", "told"),
+    [
+        ("ray:2.9.0-py310", "2.54.0 (or"),
+        ("ray:2.9.0-py310-gpu", "2.54.0-gpu (or"),
+        ("ray:2.9.0-cu118", "2.54.0-gpu (or"),
+        ("ray-ml:2.9.0-py310", "2.54.0-gpu (or"),
+        ("ray-ml:2.9.0-py310-cpu", "2.54.0 (or"),
+    ],
+)
+def test_a_newer_ray_is_one_with_gpus_where_the_older_one_was(
+    job: Path, worker: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = yaml.safe_load(PUBLISHED.replace("2.55.0", "2.9.0"))
+    (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    group["template"]["spec"]["containers"][0]["image"] = f"rayproject/{worker}"
+    job.write_text(yaml.safe_dump(body))
+    _, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    assert f"image: rayproject/ray:{told}" in found["refused"][0]["message"]
+
+
 def test_everything_that_is_wrong_is_named_at_once(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = yaml.safe_load(PUBLISHED)
     body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "theirs"}, "namespace": "theirs"}
@@ -175,11 +196,42 @@ def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureF
     assert message in str(found["refused"])
 
 
+def test_a_job_of_another_program_is_not_counted(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "ray"}}
+    job.write_text(yaml.safe_dump(body | {"spec": {"queue": "default", "tasks": []}}))
+    code, out, _ = run(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 1
+    assert "may not create jobs of batch.volcano.sh; write a Job of batch/v1" in out
+    assert "asks for" not in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource"),
+    [
+        ("networking.k8s.io/v1 Ingress", "ingresses"),
+        ("scheduling.k8s.io/v1 PriorityClass", "priorityclasses"),
+        ("kueue.x-k8s.io/v1beta2 Topology", "topologies; ask the platform team for one"),
+        ("kai.scheduler/v1alpha1 Topology", "topologies; ask the platform team for one"),
+        ("scheduling.volcano.sh/v1beta1 Queue", "queues; label the job with a queue of the team"),
+        ("gateway.networking.k8s.io/v1 Gateway", "gateways"),
+    ],
+)
+def test_what_has_no_pods_is_not_told_to_be_a_job(
+    job: Path, kind: str, resource: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version, _, kind = kind.partition(" ")
+    job.write_text(yaml.safe_dump({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}}))
+    _, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert f"members of a team may not create {resource}; they may create" in str(found["refused"])
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "there is no object in it"),
         ("a: 1\nb: [", "is not YAML in line 2"),
+        ("metadata:\n  name: {{.Name}}\n", "Fix: fill in the template"),
+        ("a: 1\n{{- if .Values.x }}\n", "Fix: fill in the template"),
         ("a: &a [*a]", "is not YAML in line 1, column 4: an alias contains itself"),
         ("- " * 3_000, "nests too deeply"),
         ("[1]", "a document is no Kubernetes object"),

@@ -203,3 +203,31 @@ def test_the_set_of_a_train_job_gets_its_queue_and_no_member_writes_another_ther
 def test_what_the_api_server_fills_in_is_no_choice_of_a_scheduler() -> None:
     found = judged_by_kai(job(pod(1, schedulerName="default-scheduler", restartPolicy="Never")), "vision-l4")
     assert found.answer.object["spec"]["template"]["spec"]["schedulerName"] == KAI_SCHEDULER
+
+
+@pytest.mark.parametrize(
+    ("least", "spec", "is_warned"),
+    [
+        ("2", {"parallelism": 6, "completions": 6}, True),
+        ("2", {"parallelism": 6}, True),
+        ("6", {"parallelism": 6, "completions": 6}, False),
+        ("2", {"parallelism": 6, "completions": 2}, False),
+        ("2", {"parallelism": 2, "completions": 6}, False),
+    ],
+)
+def test_a_job_that_may_start_in_part_is_warned_of(least: str, spec: Json, is_warned: bool) -> None:
+    body = batch(1, **spec)
+    body["metadata"] = {"name": "train", "annotations": {KAI_BATCH_MINIMUM: least}}
+    found = judged_by_kai(body)
+    assert found.answer.is_admitted, refusals(found)
+    told = f"may start with {least} of its 6 pods, by annotation {KAI_BATCH_MINIMUM}; remove it"
+    assert (told in warnings(found)) is is_warned, warnings(found)
+
+
+@pytest.mark.parametrize(("least", "is_warned"), [(1, True), (2, False)])
+def test_elastic_training_that_may_start_in_part_is_warned_of(least: int, is_warned: bool) -> None:
+    body = training(PYTORCH, gpus=1)
+    replicas = [each.get("replicas", 1) for each in body["spec"]["pytorchReplicaSpecs"].values()]
+    body["spec"]["elasticPolicy"] = {"minReplicas": sum(replicas) - (2 - least)}
+    told = f"of its {sum(replicas)} pods, by elasticPolicy.minReplicas; remove it"
+    assert (told in warnings(judged_by_kai(body))) is is_warned
