@@ -93,18 +93,18 @@ SUITES: Final = {
         Suite(
             "unit",
             300,
-            240,
+            760,
             (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),),
             is_patient=True,
         ),
         Suite("mocks", 70, 70, (_pytest("mocks", *_PLAIN),), is_patient=True),
         # Each preview waits for processes to start more than it computes.
-        Suite("policies", 90, 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
+        Suite("policies", 90, 100, (_pytest("policies", "-n", "4", *_PLAIN),)),
         Suite("browser", 40, 40, (_pytest("browser", *_PLAIN),)),
         Suite(
             "build",
             60,
-            60,
+            35,
             (
                 (*_PYTHON, "muster", "local", "build"),
                 # No local cluster needs it: programs in Pulumi YAML are tested with it.
@@ -126,7 +126,7 @@ SUITES: Final = {
         Suite(
             "integration",
             1100,
-            470,
+            370,
             (
                 _pytest(
                     *("integration", "-n", "2", "--dist=loadscope", "--hypothesis-seed=0"),
@@ -136,9 +136,9 @@ SUITES: Final = {
         ),
         # It compares the machine before and after: no other local cluster may start or stop meanwhile.
         Suite("local", 130, 0, (_pytest("integration/local", *_PLAIN),)),
-        Suite("faults", 240, 150, (_pytest("faults", "-n", "2", *_PLAIN),)),
+        Suite("faults", 240, 125, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
-        Suite("clouds", 660, 250, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
+        Suite("clouds", 660, 185, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
         # On demand (`make test-karpenter`): no other suite needs its program, which takes minutes to compile.
         Suite(
             "karpenter",
@@ -159,7 +159,7 @@ SUITES: Final = {
                 ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
             ),
         ),
-        Suite("e2e", 1450, 320, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
+        Suite("e2e", 1450, 590, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }
 
