@@ -1,7 +1,10 @@
 """Property tests judge what is true, not how fast this machine is today."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.length import examples
@@ -18,3 +21,11 @@ settings.load_profile("muster")
 
 # Support of a Kubernetes version ends on a day: a test is about another one where it names it.
 os.environ.setdefault("MUSTER_TODAY", "2026-11-23")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _restored_logs() -> Iterator[None]:
+    """A program that a test runs configures the logs of the whole process."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)

@@ -134,11 +134,8 @@ class RecordedWorld(World):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    before = structlog.get_config()
+def _quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 RUNS = {USED, "its gang starts or lacks a node", "its gang runs and lacks a node"}
