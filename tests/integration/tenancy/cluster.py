@@ -21,7 +21,8 @@ from tests.waiting import eventually
 Object = dict[str, Any]
 
 _TIMEOUT = 120.0
-_TRIES = 3
+# What a slow server gives up, and what it says of a kind that it reads anew, as it was defined a moment ago.
+_LATER = (HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
 _REFUSAL = re.compile(
@@ -105,11 +106,12 @@ class Caller:
     ) -> Answer:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type, **self.headers}
         data = None if body is None else json.dumps(body).encode()
-        # What a slow server gives up is asked again.
-        for _ in range(_TRIES):
-            code, text, warnings = _exchange(self.server, method, path, data, headers)
-            if code != HTTPStatus.GATEWAY_TIMEOUT:
-                break
+
+        def answered() -> tuple[int, bytes, tuple[str, ...]] | None:
+            found = _exchange(self.server, method, path, data, headers)
+            return None if found[0] in _LATER else found
+
+        code, text, warnings = eventually(f"{method} {path} is answered", answered)
         return Answer(code, _status(text or b"{}"), warnings)
 
 
