@@ -119,11 +119,10 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
                 f"{pod_set.pool} is for work of teams; write one of {listed}"
             )
         elif pod_set.count and (others := pools.refused(pod_set)):
-            suited = [flavor for flavor in others if _suits(pod_set, flavor)]
-            large = [flavor.name for flavor in suited if not too_large_on(flavor, pod_set)]
+            fitting = (each for each in others if _suits(pod_set, each) and not too_large_on(each, pod_set))
             fix = (
-                f"or select a pool by its name: {names.POOL_LABEL}: {large[0]}"
-                if large
+                f"or select a pool by its name: {names.POOL_LABEL}: {pool.name}"
+                if (pool := next(fitting, None))
                 else "and ask for less, as no node open to it holds one of its pods"
             )
             yield (

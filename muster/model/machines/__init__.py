@@ -119,9 +119,9 @@ class Machine:
     confirms or denies.
 
     `local_disks`: NVMe disks of its own; on EC2, where nothing counts them, 1 for any number.
-    `local_storage`: the bytes of all of them; None: there are none, or nothing tells. `efa`: EFA interfaces
-    that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it supports
-    compact placement. `disk`: the kind of boot disk (GKE); None: GKE's default for the machine.
+    `local_storage`: the bytes of all of them; None where there are none, or no source gives their size.
+    `efa`: EFA interfaces that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it
+    supports compact placement. `disk`: the kind of boot disk (GKE); None: GKE's default for the machine.
 
     `topologies`: of its TPUs, the one of a single node first; () for all other machines. `workload_policy`:
     a slice of several nodes needs a workload policy of its topology (GKE). `architecture`: of its CPU, as
@@ -466,7 +466,7 @@ def gke_machines() -> Iterator[Machine]:
 def eks_machines() -> Iterator[Machine]:
     for row in _rows("eks.csv"):
         series = _OF_EKS.get(row["machine"].partition(".")[0], _Series())
-        count = int(row["accelerators"])
+        count, gib = int(row["accelerators"]), row["local_gib"]
         yield Machine(
             name=row["machine"],
             provider=Provider.EKS,
@@ -476,8 +476,8 @@ def eks_machines() -> Iterator[Machine]:
             gpu_counts=(count,) if count else (),
             bought=series.ways,
             unsourced=frozenset(map(Capacity, series.unsourced)),
-            local_disks=0 if row["local_gib"] == "0" else 1,
-            local_storage=Bytes(int(row["local_gib"]) * GIB) or None if row["local_gib"] != "?" else None,
+            local_disks=0 if gib == "0" else 1,
+            local_storage=None if gib in ("0", "?") else Bytes(int(gib) * GIB),
             efa=int(row["efa"]),
             compact=series.compact,
             architecture=row["architecture"],

@@ -122,7 +122,7 @@ def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_re
 
 
 @pytest.mark.parametrize(
-    ("worker", "told"),
+    ("worker", "tag"),
     [
         ("ray:2.9.0-py310", "2.54.0 (or"),
         ("ray:2.9.0-py310-gpu", "2.54.0-gpu (or"),
@@ -132,14 +132,14 @@ def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_re
     ],
 )
 def test_a_newer_ray_is_one_with_gpus_where_the_older_one_was(
-    job: Path, worker: str, told: str, capsys: pytest.CaptureFixture[str]
+    job: Path, worker: str, tag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = yaml.safe_load(PUBLISHED.replace("2.55.0", "2.9.0"))
     (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     group["template"]["spec"]["containers"][0]["image"] = f"rayproject/{worker}"
     job.write_text(yaml.safe_dump(body))
     _, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
-    assert f"image: rayproject/ray:{told}" in found["refused"][0]["message"]
+    assert f"image: rayproject/ray:{tag}" in found["refused"][0]["message"]
 
 
 def test_everything_that_is_wrong_is_named_at_once(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,7 @@ def test_a_job_of_another_program_is_not_counted(job: Path, capsys: pytest.Captu
         ("gateway.networking.k8s.io/v1 Gateway", "gateways"),
     ],
 )
-def test_what_has_no_pods_is_not_told_to_be_a_job(
+def test_a_job_is_not_advised_in_place_of_what_has_no_pods(
     job: Path, kind: str, resource: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     version, _, kind = kind.partition(" ")

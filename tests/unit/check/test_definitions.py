@@ -238,15 +238,15 @@ def test_values_of_json_may_follow_each_other() -> None:
 )
 def test_the_data_of_a_secret_is_base64(data: str, is_refused: bool) -> None:
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}, "data": {"token": data}}
-    told = refusals(judged(body))
-    assert ("data.token is no base64; write it as text in stringData" in told) is is_refused, told
-    assert "HF_TOKEN" not in told
+    message = refusals(judged(body))
+    assert ("data.token is no base64; write it as text in stringData" in message) is is_refused, message
+    assert "HF_TOKEN" not in message
 
 
 @pytest.mark.parametrize("account", ["$KSA_NAME", "<GCSFUSE_KSA>", "My-account"])
 def test_an_account_of_a_name_that_nothing_can_have_is_refused_by_the_api_server(account: str) -> None:
-    told = refusals(judged(job(pod(1, serviceAccountName=account))))
-    assert f"spec.template.spec.serviceAccountName is {account!r}; write one of a-z, 0-9, - and ." in told
+    message = refusals(judged(job(pod(1, serviceAccountName=account))))
+    assert f"spec.template.spec.serviceAccountName is {account!r}; write one of a-z, 0-9, - and ." in message
     of_ray = judged(ray_job(pod(1, serviceAccountName=account)))
     assert of_ray.answer.is_admitted
     assert f"serviceAccountName {account}, which nothing can be called: no pod starts" in warnings(of_ray)

@@ -220,8 +220,8 @@ def test_a_job_that_may_start_in_part_is_warned_of(least: str, spec: Json, is_wa
     body["metadata"] = {"name": "train", "annotations": {KAI_BATCH_MINIMUM: least}}
     found = judged_by_kai(body)
     assert found.answer.is_admitted, refusals(found)
-    told = f"may start with {least} of its 6 pods, by annotation {KAI_BATCH_MINIMUM}; remove it"
-    assert (told in warnings(found)) is is_warned, warnings(found)
+    warning = f"may start with {least} of its 6 pods, by annotation {KAI_BATCH_MINIMUM}; remove it"
+    assert (warning in warnings(found)) is is_warned, warnings(found)
 
 
 @pytest.mark.parametrize(("least", "is_warned"), [(1, True), (2, False)])
@@ -229,5 +229,5 @@ def test_elastic_training_that_may_start_in_part_is_warned_of(least: int, is_war
     body = training(PYTORCH, gpus=1)
     replicas = [each.get("replicas", 1) for each in body["spec"]["pytorchReplicaSpecs"].values()]
     body["spec"]["elasticPolicy"] = {"minReplicas": sum(replicas) - (2 - least)}
-    told = f"of its {sum(replicas)} pods, by elasticPolicy.minReplicas; remove it"
-    assert (told in warnings(judged_by_kai(body))) is is_warned
+    warning = f"of its {sum(replicas)} pods, by elasticPolicy.minReplicas; remove it"
+    assert (warning in warnings(judged_by_kai(body))) is is_warned

@@ -256,16 +256,16 @@ def test_how_karpenters_nodes_are_bought_is_known_of_them(autoscaler: str) -> No
 
 @pytest.mark.parametrize(("gpus", "pool"), [(1, "l4"), (8, "h100")])
 def test_the_pool_to_select_is_one_that_holds_the_pod(gpus: int, pool: str) -> None:
-    told = refusals(judged(job(pod(gpus, nodeSelector={GKE_GPU: "nvidia-b200"}))))
-    assert f"or select a pool by its name: muster.dev/pool: {pool}" in told
+    message = refusals(judged(job(pod(gpus, nodeSelector={GKE_GPU: "nvidia-b200"}))))
+    assert f"or select a pool by its name: muster.dev/pool: {pool}" in message
 
 
 def test_no_pool_is_named_where_none_holds_the_pod() -> None:
     large = pod(0, nodeSelector={"cloud.google.com/machine-family": "c3"})
     large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "32"}}
     for template in (large, pod(16, nodeSelector={GKE_GPU: "nvidia-b200"})):
-        told = refusals(judged(job(template)))
-        assert "write what one has, and ask for less, as no node open to it holds one of its pods" in told
+        message = refusals(judged(job(template)))
+        assert "write what one has, and ask for less, as no node open to it holds one of its pods" in message
 
 
 def test_a_pool_in_several_zones_is_in_one_region() -> None:
