@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from muster.local.cluster import share
 from tests import failed, length
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -57,6 +58,7 @@ class Result:
 
 
 _PYTEST: Final = (sys.executable, "-m", "pytest")
+_PATIENT: Final = 10
 
 
 def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
@@ -199,14 +201,14 @@ class Runner:
             for command in suite.commands:
                 tests = command[: len(_PYTEST)] == _PYTEST
                 shown = (*command, f"--junitxml={report}") if tests else command
-                code = self._command(("nice", *shown) if suite.is_patient else shown, output)
+                code = self._command(shown, output, is_patient=suite.is_patient)
                 if code != 0:
                     complaints.append(f"{' '.join(command[1:])}: exit code {code}")
                     _write(output, f"{complaints[-1]}\n")
                     complaints += failed.told(report) if tests else []
         return Result(suite, time.monotonic() - begun, tuple(complaints))
 
-    def _command(self, command: Sequence[str], output: int | None) -> int:
+    def _command(self, command: Sequence[str], output: int | None, *, is_patient: bool) -> int:
         with self._lock:
             if self._interrupted:
                 return 130
@@ -215,6 +217,8 @@ class Runner:
                 command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
             )
             self._running.append(process)
+        if is_patient:
+            share.give_session(process.pid, _PATIENT)
         try:
             return process.wait()
         finally:

@@ -32,7 +32,7 @@ from muster.local import LocalClusterError
 from muster.local.builder import store
 from muster.local.builder.cache import cache_root
 from muster.local.builder.everything import RAY_STORE, SYSTEM_STORE
-from muster.local.cluster import certificates, control, network, network_policies, node
+from muster.local.cluster import certificates, control, network, network_policies, node, share
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster, named
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.units import ReadinessGates, Unit
@@ -82,6 +82,7 @@ def prepare(cluster: LocalCluster, settings: Settings, spec: NodeSpec, number: i
     certificates.kubeconfig(place.kubeconfig, server=server, authority=authority, client=pair, user=spec.name)
     kind = SYSTEM_STORE if spec.pool == "system" else RAY_STORE
     store.seed(settings.stores[kind], place.containerd_root)
+    share.give_containers()
 
 
 def units(cluster: LocalCluster, settings: Settings, spec: NodeSpec) -> list[Unit]:
@@ -252,6 +253,8 @@ class Supervisor:
                 cwd="/",
                 start_new_session=True,
             )
+        if unit.is_first:
+            share.give_session(process.pid, share.FIRST)
         process.returncode = 0  # `_reap` collects every child, as process 1 must; Popen is not to try
         return process.pid
 

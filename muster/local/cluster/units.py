@@ -42,12 +42,15 @@ class ReadinessGate:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One supervised process; `after` gates its start, a crash restarts it."""
+    """One supervised process; `after` gates its start, a crash restarts it. `is_first`: it computes
+    before all else on the machine, because everything waits for it.
+    """
 
     name: str
     argv: tuple[str, ...]
     after: ReadinessGate = ReadinessGate()
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_first: bool = False
 
 
 def control_plane(
@@ -55,11 +58,12 @@ def control_plane(
 ) -> list[Unit]:
     api = ReadinessGate(api_ready=True)
     return [
-        Unit("etcd", _etcd(cluster, programs["etcd"])),
+        Unit("etcd", _etcd(cluster, programs["etcd"]), is_first=True),
         Unit(
             "kube-apiserver",
             _apiserver(cluster, pki, programs["kube-apiserver"]),
             after=ReadinessGate(port=ETCD_PORT),
+            is_first=True,
         ),
         Unit(
             "kube-controller-manager",
