@@ -2,29 +2,36 @@
 
     python -m bench.first_up                 # twenty rounds; what is not built yet is built in the first
     python -m bench.first_up --rounds 3 --logs logs
+    python -m bench.first_up --cold --rounds 1
 
 Each round boots a new local cluster under a name of its own, runs what `make up` runs, and removes the
-cluster. The first team's first job is submitted as soon as `pulumi up` ends, so a round fails where `up` ends
-too early. Prints one line a round, then "k of N" and the times; exit code 0 when every round passed.
+cluster. With `--cold` it compiles every program first, in an empty cache and with empty caches of Go's. The
+first team's first job is submitted as soon as `pulumi up` ends, so a round fails where `up` ends too early.
+Prints the machine and its load, one line a round, then "k of N" and the times; exit code 0 when every round
+passed.
 """
 
 import argparse
+import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.gangs import machine
 from muster.paths import IMPORT_ROOT
 
 _DEMO = (sys.executable, "-m", "muster", "local", "demo", "--name")
 _DOWN = (sys.executable, "-m", "muster", "local", "down", "--name")
 # What the demo prints at its end: "local cluster ready in 10 s, pulumi up in 25 s, gang story in 60 s".
 _STEP = re.compile(r"([a-z ]+?)(?: ready)? in (\d+) s")
-# A cold build is not measured, but the first round may contain one.
 _TIMEOUT = 3600.0
 
 
@@ -38,20 +45,39 @@ class Round:
     steps: Mapping[str, float] = field(default_factory=dict)
 
 
-def rounds(number: int, *, cluster: str) -> Iterator[Round]:
+def rounds(number: int, *, cluster: str, is_cold: bool = False) -> Iterator[Round]:
     for _ in range(number):
-        _down(cluster)
-        try:
-            yield _demo(cluster)
-        finally:
-            _down(cluster)
+        with _caches(is_cold=is_cold) as environment:
+            _down(cluster, environment)
+            try:
+                yield _demo(cluster, environment)
+            finally:
+                _down(cluster, environment)
 
 
-def _demo(cluster: str) -> Round:
+@contextmanager
+def _caches(*, is_cold: bool) -> Iterator[Mapping[str, str]]:
+    """The environment of a round, with caches that are empty and removed afterwards if it is cold."""
+    if not is_cold:
+        yield os.environ
+        return
+    folder = Path(tempfile.mkdtemp(prefix="first-up-"))
+    caches = {name: str(folder / name) for name in ("MUSTER_CACHE", "GOCACHE", "GOMODCACHE")}
+    try:
+        yield {**os.environ, **caches, "MUSTER_PROGRAMS": "build"}
+    finally:
+        for each in folder.rglob("*/"):
+            if not each.is_symlink():
+                each.chmod(0o755)  # Go makes its modules read-only.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _demo(cluster: str, environment: Mapping[str, str]) -> Round:
     begun = time.monotonic()
     ended = subprocess.run(
         [*_DEMO, cluster],
         cwd=IMPORT_ROOT,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -63,8 +89,8 @@ def _demo(cluster: str) -> Round:
     return Round(ended.returncode, seconds, ended.stdout, steps)
 
 
-def _down(cluster: str) -> None:
-    subprocess.run([*_DOWN, cluster], cwd=IMPORT_ROOT, capture_output=True, check=False)
+def _down(cluster: str, environment: Mapping[str, str]) -> None:
+    subprocess.run([*_DOWN, cluster], cwd=IMPORT_ROOT, env=environment, capture_output=True, check=False)
 
 
 def parse_steps(output: str) -> dict[str, float]:
@@ -94,10 +120,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.first_up", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="new clusters to boot (20)")
     parser.add_argument("--cluster", default="first-up", metavar="NAME", help="name of the local cluster")
+    parser.add_argument("--cold", action="store_true", help="compile everything in each round")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep the output of each round here")
     options = parser.parse_args()
     found: list[Round] = []
-    for number, each in enumerate(rounds(options.rounds, cluster=options.cluster), start=1):
+    here = machine.here()
+    print(f"{here}; load average {here.load:.1f}", flush=True)
+    clusters = rounds(options.rounds, cluster=options.cluster, is_cold=options.cold)
+    for number, each in enumerate(clusters, start=1):
         found.append(each)
         if options.logs is not None:
             options.logs.mkdir(parents=True, exist_ok=True)
