@@ -53,7 +53,7 @@ def priority_classes(stack: Stack) -> list[Manifest]:
 
 # The API server gives it to every namespace.
 _NAME: Final = "kubernetes.io/metadata.name"
-_QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "StrictFIFO"}
+QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "StrictFIFO"}
 
 
 def cluster_queue(
@@ -62,7 +62,7 @@ def cluster_queue(
     """The spec of the team's ClusterQueue. `members`: the teams whose work is in it."""
     said = team.kueue
     spec: Manifest = {
-        "queueingStrategy": _QUEUEING[team.queueing],
+        "queueingStrategy": QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
         "namespaceSelector": _own_namespaces([name for member in members for name in member.namespaces])
