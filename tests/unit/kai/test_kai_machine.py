@@ -65,6 +65,19 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
         assert pod.metadata.annotations[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert pod.spec.node_selector[GKE_LEASE_LABEL] == f"lease-{request}"
     assert any(told.reason == "GangReady" for told in here.told)
+    assert " / " not in here.status("a"), "one pod says it for all of them"
+
+
+def test_the_oldest_pod_says_why_a_cluster_is_held_back() -> None:
+    here = world()
+    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1, minimum=3)})
+    run(here, 2)
+    held_back = here.status("a")
+    assert "minReplicas 3 above replicas 1" in held_back
+    here.resize("a", "workers", 2)
+    run(here, 2)
+    assert here.gated("a") == 3
+    assert " / " not in here.status("a"), "a younger pod says nothing"
 
 
 def test_a_half_created_set_of_pods_is_not_provisioned() -> None:
