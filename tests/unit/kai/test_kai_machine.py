@@ -546,8 +546,8 @@ def test_a_crash_after_each_write_is_finished_by_the_next_leader() -> None:
         assert len(here.requests) == 2
 
 
-def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
-    here = world(quota=3)
+def _cut_short(here: World) -> None:
+    """Gang `a` of a head and two workers has begun to pass, and the controller has died."""
     here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
     run(here, 1)
     while all(is_gated(pod) for pod in here.of("a")):
@@ -561,9 +561,24 @@ def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
             continue
     assert 0 < here.gated("a") < 3, "the test must cut the release short"
     here.crash_after = None
+
+
+def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
+    here = world(quota=3)
+    _cut_short(here)
     here.queues["team-a"] = queue("team-a", quota=0, parent="dep")
     here.settle()
     assert here.gated("a") == 0
+
+
+def test_a_release_cut_short_is_taken_back_when_what_was_promised_is_gone() -> None:
+    here = world(quota=3)
+    _cut_short(here)
+    gated = here.gated("a")
+    here.requests.clear()
+    here.reconcile("a")
+    assert here.gated("a") == gated, "no pod passes to a node that nobody keeps for it"
+    assert "what it has asked for is gone" in here.status("a")
 
 
 def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
