@@ -9,7 +9,7 @@ import pytest
 from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import Container, PodResourceClaim, ResourceNeeds
-from muster.controller.gangs.retry import REFUSED, TRIES
+from muster.controller.gangs.retry import REFUSED, TRIES, parse_history
 from muster.controller.gangs.split import split
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
@@ -350,6 +350,19 @@ def test_a_stock_out_releases_the_gang_and_it_comes_back_later() -> None:
     here.stock["h100"] = 1
     run(here, 8)
     assert here.running("a") == 2
+
+
+def test_the_deadline_of_all_tries_counts_from_the_first_request() -> None:
+    here = world(stock={"l4": 4, "h100": 0})
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
+    here.kuberay()
+    here.settle()
+    asked, (request,) = here.now, here.requests
+    here.now += 5 * MINUTE
+    here.answer(request, "Failed", "CapacityIsNotFound")
+    here.settle()
+    (leader,) = [pod for pod in here.of("a") if TRIES in pod.metadata.annotations]
+    assert parse_history(leader).first_try == asked
 
 
 def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
