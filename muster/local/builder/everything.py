@@ -144,11 +144,11 @@ def _plugin_version(path: Path) -> str:
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.
 _STEPS: Final = {
-    "python base": 60.0,
-    "python packages": 30.0,
-    "python images": 30.0,
-    "system images": 15.0,
-    "node stores": 30.0,
+    "python base": 120.0,
+    "python packages": 50.0,
+    "python images": 80.0,
+    "system images": 8.0,
+    "node stores": 20.0,
 }
 # A cold build leaves about this much in Go's caches and ours together.
 _NEEDED_BYTES: Final = 20 * 1024**3
