@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from muster.controller.gangs.deadlines import SETTLED_AFTER
 from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import Container, PodResourceClaim, ResourceNeeds
@@ -623,6 +624,23 @@ def test_ungating_twice_equals_ungating_once() -> None:
     for action in decision.actions:
         here.carry_out("a", action)
     assert here.pods == once
+
+
+def test_news_that_may_change_within_seconds_is_written_once_it_has_settled() -> None:
+    here = world(delay=timedelta(hours=1))
+    here.submit("a", {"headgroup": HEAD})
+    here.kuberay()
+    here.settle()
+    (request,) = here.requests
+    told = here.status("a")
+    here.now += timedelta(seconds=30)
+    here.answer(request, "Accepted", "")
+    decision = here.reconcile("a")
+    assert here.status("a") == told
+    assert decision.requeue_at == here.now + SETTLED_AFTER
+    here.now = decision.requeue_at
+    here.reconcile("a")
+    assert here.status("a") != told
 
 
 def test_a_gang_that_waits_or_runs_costs_no_writes() -> None:
