@@ -112,9 +112,14 @@ def pod_security(stack: Stack) -> Policy:
 
 
 def pod_valid(stack: Stack) -> Policy:
-    serving = [each.resource for each in WORK if each.serves]
+    devices = dict.fromkeys(pool.device for pool in stack.pools if pool.is_gpu)
     return policy(
-        "muster-pod-valid", kinds={"work": kinds_of(stack.judged_work)}, values={"serving": serving}
+        "muster-pod-valid",
+        kinds={"work": kinds_of(stack.judged_work)},
+        values={
+            "serving": [each.resource for each in WORK if each.serves],
+            "devices": "".join(f"{device}, " for device in devices),
+        },
     )
 
 
