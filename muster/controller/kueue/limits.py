@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from muster.controller.gangs.gpu_parts import read_share, shared_gpus
+from muster.controller.gangs.gpu_parts import asked_memory, read_share, shared_gpus
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
     fewest_nodes,
@@ -80,7 +80,13 @@ class Pools:
 
 def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
     has_devices = all(flavor.node.get(name) for name in names.DEVICE_RESOURCES if pod_set.amounts.get(name))
-    return has_devices and (flavor.device in pod_set.tolerated or not flavor.gpu_taint)
+    is_tolerated = flavor.device in pod_set.tolerated or not flavor.gpu_taint
+    return has_devices and is_tolerated and not lacks_memory(pod_set, flavor)
+
+
+def lacks_memory(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
+    """Whether a part of a GPU that its pods ask for is more than a whole one of the pool."""
+    return pod_set.shares_gpus and 0 < flavor.gpu_memory < asked_memory(pod_set.notes)
 
 
 def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
@@ -165,20 +171,25 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
     )
 
 
-def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part, and
-    for what its webhook refuses pods for.
+def with_parts(pod_set: JobPodSet, policy: GangPolicy, queue: Queue | None = None) -> JobPodSet:
+    """With the parts of GPUs that KAI counts for its annotations: of the smallest GPU that holds them, in the
+    pools that its nodes and its queue leave. Raises ValueError for what is no part, and for what KAI's
+    webhook refuses pods for.
 
     Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
     """
-    sizes = {
+    if not policy.kai:
+        return pod_set
+    asked = asked_memory(pod_set.notes)
+    sizes = sorted(
         each.gpu_memory
-        for each in policy.flavors
+        for each in Pools(policy=policy, queue=queue).of_queue
         if each.gpus_per_node and pod_set.nodes.leaves(each, policy)
-    }
-    share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
+    )
+    size = next((each for each in sizes if not 0 < each < asked), max(sizes, default=0))
+    share = read_share(pod_set.notes, size)
     if share is None:
-        if policy.kai and names.GPU_FRACTION_DEVICES in pod_set.notes:
+        if names.GPU_FRACTION_DEVICES in pod_set.notes:
             raise ValueError(f"it has {names.GPU_FRACTION_DEVICES} without {names.GPU_FRACTION}")
         return pod_set
     if pod_set.amounts.get(names.GPU_RESOURCE):

@@ -1,6 +1,7 @@
 """Work that a scheduler would take, and that never runs: refused before nodes are bought, or warned of."""
 
 import copy
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -146,6 +147,27 @@ def test_kai_counts_parts_of_gpus_and_refuses_what_is_none() -> None:
         assert "gpu-fraction" in refusals(judged(wrong, "eks", "kai", **sharing))
     off = judged(of_queue(ray_job(half), "vision-l4"), "eks", "kai")
     assert "gpuSharing is off" in refusals(off)
+
+
+def test_memory_of_a_gpu_is_compared_with_the_gpus_on_which_its_pods_can_land() -> None:
+    """An L4 has 24,576 MiB, an H100 81,559."""
+    sharing = {"kai": {"gpuSharing": True}}
+    forty = job(noted(pod(), gpu_memory="40000"))
+    found = judged(of_queue(forty, "vision-h100"), scheduler="kai", **sharing)
+    assert found.answer.is_admitted, refusals(found)
+    assert fitting(found, "main") == {"h100"}
+    assert found.demands[0].total["nvidia.com/gpu"] == Fraction(40_000, 81_559)
+    small = judged(of_queue(forty, "vision-l4"), scheduler="kai", **sharing)
+    assert "gpu-memory asks for 40000 MiB" in refusals(small)
+    free = judged(forty, scheduler="kai", **sharing)
+    assert "gpu-memory" not in refusals(free)
+    assert fitting(free, "main") == {"h100"}
+    t4 = job(
+        noted(pod(nodeSelector={"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}), gpu_memory="40000")
+    )
+    assert "select a pool by its name: muster.dev/pool: h100" in refusals(
+        judged(t4, scheduler="kai", **sharing)
+    )
 
 
 def test_a_gang_of_kai_uses_the_pool_of_its_queue_alone() -> None:
