@@ -19,8 +19,8 @@ from muster.controller.gangs.demand import Uncopied, amounts_once, uncopied
 from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import (
     Container,
-    LabelSelector,
     PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     PodTemplateSpec,
     ResourceNeeds,
@@ -302,12 +302,18 @@ def _joins(field: str, template: PodTemplateSpec) -> bool:
     rules: PodAffinity | None = getattr(template.spec.affinity, field, None)
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
     labels = _metadata_of(template).labels
-    return any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms)
+    return any(
+        term.topology_key == NODE and not term.mismatch_label_keys and _selects(term, labels)
+        for term in terms
+    )
 
 
-def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """KubeRay adds labels to its pods, of which those of the cluster are all pods' of a group."""
-    if selector is None:
+def _selects(rule: PodAffinityTerm | TopologySpreadConstraint, labels: Mapping[str, str]) -> bool:
+    """Whether it selects all pods of a template for each of them. KubeRay adds labels to its pods, of which
+    those of the cluster are all pods' of a group. Others that a controller writes may be another for each.
+    """
+    selector = rule.label_selector
+    if selector is None or not labels.keys() >= {*rule.match_label_keys}:
         return False
     named = {**selector.match_labels}
     return all(
@@ -345,9 +351,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         spread=tuple(
             each
             for each in template.spec.topology_spread_constraints
-            if each.is_required
-            and each.min_domains > 1
-            and _selects(each.label_selector, _metadata_of(template).labels)
+            if each.is_required and each.min_domains > 1 and _selects(each, _metadata_of(template).labels)
         ),
         claims=tuple(
             each.persistent_volume_claim.claim_name

@@ -10,6 +10,7 @@ from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, r
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def noted(template: Json, labels: Json | None = None, **annotations: str) -> Json:
@@ -38,6 +39,23 @@ def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bo
 
 
 @pytest.mark.parametrize(
+    ("keys", "fits"),
+    [
+        ({"matchLabelKeys": ["app"]}, False),
+        ({"matchLabelKeys": [INDEX]}, True),
+        ({"mismatchLabelKeys": ["app"]}, True),
+    ],
+)
+def test_pods_that_keep_apart_from_a_part_of_their_group_may_share_nodes(keys: Json, fits: bool) -> None:
+    """A label that a controller writes may differ between any two of them."""
+    worker = apart(pod(1, nodeSelector={"muster.dev/pool": "h100"}))
+    rules = worker["spec"]["affinity"]["podAntiAffinity"]
+    rules["requiredDuringSchedulingIgnoredDuringExecution"][0] |= keys
+    found = judged(ray_job(worker, replicas=8))
+    assert ("podAntiAffinity" in refusals(found)) is not fits, refusals(found)
+
+
+@pytest.mark.parametrize(
     ("rule", "replicas", "fits"),
     [
         ({"topologyKey": HOST, "minDomains": 5}, 8, False),
@@ -49,6 +67,9 @@ def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bo
         ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 4, False),
         ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 1, True),
         ({"topologyKey": "example.com/rack", "minDomains": 2}, 4, True),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["app"]}, 8, False),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["app", INDEX]}, 8, True),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["pod-template-hash"]}, 8, True),
     ],
 )
 def test_pods_spread_over_the_domains_that_a_pool_has(rule: Json, replicas: int, fits: bool) -> None:
