@@ -36,8 +36,8 @@ from muster.model.names import (
     LEAST_AT_ONCE,
     POOL_LABEL,
 )
-from muster.model.pods import Amounts
-from muster.model.quantities import read_count
+from muster.model.pods import Amounts, read
+from muster.model.quantities import parse_quantity, read_count
 from muster.model.work import BY_KIND, COUNTED, value_at
 
 NODE: Final = "kubernetes.io/hostname"
@@ -56,6 +56,13 @@ _SUBMITTER: Final = Container(resources=ResourceNeeds(requests={"cpu": "500m", "
 _AUTOSCALER: Final = ResourceNeeds(
     limits={"cpu": "500m", "memory": "512Mi"}, requests={"cpu": "500m", "memory": "512Mi"}
 )
+
+
+# And GKE to pods with the annotation `volumes`, which mount buckets, as others with this beginning change it
+# (https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver, pkg/webhook/config.go and
+# deploy/base/webhook/deployment.yaml, read 2026-11-30). Kueue counts templates, in which it is not.
+_GCSFUSE: Final = "gke-gcsfuse/"
+_MOUNTER: Final = {"cpu": "250m", "memory": "256Mi", "ephemeral-storage": "5Gi"}
 
 
 class TemplateMetadata(Partial, frozen=True):
@@ -177,7 +184,8 @@ class JobPodSet:
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
     that puts each of them on a node of its own, if any. `spread`: those that require several domains of its
     pods. `is_together`: all of them are on one node.
-    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share.
+    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share. `sidecar`: what
+    GKE adds to each of them on its nodes.
     """
 
     name: str
@@ -193,6 +201,7 @@ class JobPodSet:
     is_together: bool = False
     shares_gpus: bool = False
     claims: tuple[str, ...] = ()
+    sidecar: Amounts = attribute(default_factory=lambda: MappingProxyType({}))
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -286,6 +295,18 @@ def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:
     return template.metadata if isinstance(template, JobTemplate) else TemplateMetadata()
 
 
+def _sidecar(notes: Mapping[str, str]) -> Amounts:
+    """A limit stands for a request that is left out, but for 0, which is none. Raises ValueError."""
+    if notes.get(f"{_GCSFUSE}volumes") not in ("true", "True"):
+        return {}
+    limits = {name: notes.get(f"{_GCSFUSE}{name}-limit", "0") for name in _MOUNTER}
+    asked = {
+        name: notes.get(f"{_GCSFUSE}{name}-request", limits[name] if parse_quantity(limits[name]) else own)
+        for name, own in _MOUNTER.items()
+    }
+    return read({}, asked)
+
+
 def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
     spec = template.spec
@@ -359,6 +380,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
             if each.persistent_volume_claim
         ),
         is_together=_joins("pod_affinity", template),
+        sidecar=_sidecar(_metadata_of(template).annotations),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

@@ -26,6 +26,7 @@ from muster.controller.gangs.node_choice import ANY_NODE, domains
 from muster.controller.gangs.objects import TopologySpreadConstraint
 from muster.controller.kueue.jobs import NODE, Exclusive, JobPodSet
 from muster.model import names
+from muster.model.clusters.gke import GKE_NODE_POOL_LABEL
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.pods import Amounts, add
 from muster.model.queuetree import Queue
@@ -202,7 +203,13 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy, queue: Queue | None = Non
 
 
 def on_nodes(pod_set: JobPodSet, flavor: FlavorPolicy) -> JobPodSet:
-    """What takes room on nodes of a pool: its pods, the GPUs that they share, or all of them as one."""
+    """What takes room on nodes of a pool: its pods with what GKE adds to them, the GPUs that they share, or
+    all of them as one.
+    """
+    if pod_set.sidecar and GKE_NODE_POOL_LABEL in flavor.node_labels:
+        amounts = dict(pod_set.amounts)
+        add(amounts, pod_set.sidecar)
+        pod_set = replace(pod_set, name=f"{pod_set.name} with GKE's gcsfuse sidecar", amounts=amounts)
     if pod_set.is_together:
         amounts = {name: amount * pod_set.count for name, amount in pod_set.amounts.items()}
         return replace(pod_set, count=min(1, pod_set.count), amounts=amounts)
@@ -312,7 +319,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
         suited = pools.suited(pod_set)
         if suited and not large:
             together = " (all on one node, by its podAffinity)" if pod_set.is_together else ""
-            yield per_node(f"{pod_set.name}{together}", on_nodes(pod_set, suited[0]).amounts, suited)
+            one = on_nodes(pod_set, suited[0])
+            yield per_node(f"{one.name}{together}", one.amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""

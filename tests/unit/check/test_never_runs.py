@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from muster.model.quantities import parse_quantity
 from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, refusals, warnings
 
 Json = dict[str, Any]
@@ -80,6 +81,35 @@ def test_pods_spread_over_the_domains_that_a_pool_has(rule: Json, replicas: int,
     worker["spec"]["topologySpreadConstraints"] = [base | own | rule]
     found = judged(ray_job(worker, replicas=replicas))
     assert ("lower minDomains" in refusals(found)) is not fits, refusals(found)
+
+
+FUSE = {"gke_gcsfuse__volumes": "true"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "notes", "fits"),
+    [
+        ("gke", {}, True),
+        ("gke", FUSE, False),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_request": "50m"}, True),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_limit": "50m"}, True),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_limit": "0"}, False),
+        ("gke", FUSE | {"gke_gcsfuse__volumes": "false"}, True),
+        ("eks", FUSE, True),
+    ],
+)
+def test_the_sidecar_that_gke_adds_takes_room_on_a_node(
+    cloud: str, notes: dict[str, str], fits: bool
+) -> None:
+    """Kueue counts the templates, in which it is not."""
+    template = pod(1, nodeSelector={"muster.dev/pool": "l4"})
+    asked = {"gke": "23800m", "eks": "47700m"}[cloud]  # All that a node has, but for 70 or 110 thousandths.
+    template["spec"]["containers"][0]["resources"]["limits"]["cpu"] = asked
+    found = judged(job(noted(template, **notes)), cloud)
+    assert found.answer.is_admitted is fits, refusals(found)
+    assert found.demands[0].each["cpu"] == parse_quantity(asked)
+    assert ("with GKE's gcsfuse sidecar asks for" in refusals(found)) is not fits
+    assert (fitting(found, "main") == {"l4"}) is fits
 
 
 def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
