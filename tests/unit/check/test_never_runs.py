@@ -98,9 +98,7 @@ FUSE = {"gke_gcsfuse__volumes": "true"}
         ("eks", FUSE, True),
     ],
 )
-def test_the_sidecar_that_gke_adds_takes_room_on_a_node(
-    cloud: str, notes: dict[str, str], fits: bool
-) -> None:
+def test_the_sidecar_that_gke_adds_takes_room_on_a_node(cloud: str, notes: Json, fits: bool) -> None:
     """Kueue counts the templates, in which it is not."""
     template = pod(1, nodeSelector={"muster.dev/pool": "l4"})
     asked = {"gke": "23800m", "eks": "47700m"}[cloud]  # All that a node has, but for 70 or 110 thousandths.
@@ -202,23 +200,21 @@ def test_kai_counts_parts_of_gpus_and_refuses_what_is_none() -> None:
 
 def test_memory_of_a_gpu_is_compared_with_the_gpus_on_which_its_pods_can_land() -> None:
     """An L4 has 24,576 MiB, an H100 81,559."""
-    sharing = {"kai": {"gpuSharing": True}}
+    sharing: Json = {"scheduler": "kai", "kai": {"gpuSharing": True}}
     forty = job(noted(pod(), gpu_memory="40000"))
-    found = judged(of_queue(forty, "vision-h100"), scheduler="kai", **sharing)
+    found = judged(of_queue(forty, "vision-h100"), **sharing)
     assert found.answer.is_admitted, refusals(found)
     assert fitting(found, "main") == {"h100"}
     assert found.demands[0].total["nvidia.com/gpu"] == Fraction(40_000, 81_559)
-    small = judged(of_queue(forty, "vision-l4"), scheduler="kai", **sharing)
+    small = judged(of_queue(forty, "vision-l4"), **sharing)
     assert "gpu-memory asks for 40000 MiB" in refusals(small)
-    free = judged(forty, scheduler="kai", **sharing)
+    free = judged(forty, **sharing)
     assert "gpu-memory" not in refusals(free)
     assert fitting(free, "main") == {"h100"}
     t4 = job(
         noted(pod(nodeSelector={"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}), gpu_memory="40000")
     )
-    assert "select a pool by its name: muster.dev/pool: h100" in refusals(
-        judged(t4, scheduler="kai", **sharing)
-    )
+    assert "select a pool by its name: muster.dev/pool: h100" in refusals(judged(t4, **sharing))
 
 
 def test_a_gang_of_kai_uses_the_pool_of_its_queue_alone() -> None:

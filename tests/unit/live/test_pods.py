@@ -147,7 +147,7 @@ def test_kai_expects_no_pod_beside_the_one_that_took_its_place() -> None:
     gone["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
     pods = [pod("lost", phase="Failed", reason="Evicted"), gone, pod("a", **READY), pod("b", **READY)]
     group = {"metadata": {"namespace": "team-a", "name": "g"}, "spec": {"queue": "q", "minMember": 1}}
-    found = parse_kai_status(group, {("team-a", "g"): pods}).pods
+    found = parse_kai_status(group, {("team-a", "g"): [*pods]}).pods
     assert found is not None
     assert (found.is_running, found.expected) == (True, 2)
 
