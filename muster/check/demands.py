@@ -22,7 +22,7 @@ from muster.controller.gangs.limits import is_part_of_slice, too_many_nodes
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
-from muster.controller.kueue.limits import lacks_copies, nodes_for, too_large_on, with_parts
+from muster.controller.kueue.limits import lacks_copies, lacks_memory, nodes_for, too_large_on, with_parts
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.pods import Amounts, add, describe
@@ -87,13 +87,13 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
     """The groups of pods of an object, as its queue counts them; empty for what is no work or unreadable.
     `change`: as if it asked for something else.
     """
+    queue = _queue(admission, body)
     try:
-        found = [with_parts(each, admission.policy) for each in _pod_sets(body)]
+        found = [with_parts(each, admission.policy, queue) for each in _pod_sets(body)]
     except (ValueError, msgspec.MsgspecError):
         return ()
     if change is not None:
         found = [change.of(each) for each in found]
-    queue = _queue(admission, body)
     return tuple(
         Demand(
             name=each.name,
@@ -207,6 +207,8 @@ def _reasons(
             yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"
     if flavor.gpu_taint and flavor.device not in pod_set.tolerated:
         yield f"it does not tolerate the taint {flavor.device}"
+    if lacks_memory(pod_set, flavor):
+        yield f"one pod asks for {pod_set.notes[names.GPU_MEMORY]} MiB of a GPU, one has {flavor.gpu_memory}"
     if above := too_large_on(flavor, pod_set):
         size = describe({name: flavor.node[name] for name in above})
         yield f"one pod asks for {describe(above)}, a node has {size}"

@@ -104,7 +104,8 @@ class Pods:
     group whose values are 1 where they are left out, and of a Job no more than `most`. One of them is of the
     template at `first` instead, where there is one. `gangs`: the path of how many times a queue admits them,
     each by itself. `name`: of those that are in no group. `succeeded`: where the status has how many of the
-    first count have, in groups as `template` has them.
+    first count have, in groups as `template` has them. `failed_indexes`: where it has those that get no other
+    pod, such as `1,3-5`.
 
     `is_of_runtime`: their template is in an object of the platform team, a runtime. At `template` are the
     image, `env` and `resourcesPerNode` that replace those of its container. What the object leaves out is
@@ -118,6 +119,7 @@ class Pods:
     gangs: str = ""
     name: str = ""
     succeeded: Path | None = None
+    failed_indexes: str = ""
     is_of_runtime: bool = False
 
     @property
@@ -125,21 +127,23 @@ class Pods:
         """The paths whose product is the number of pods of all gangs."""
         return (*self.counts, *filter(None, (self.gangs,)))
 
-    def count(self, place: Place, *, succeeded: int = 0) -> int:
-        """How many of a gang run at a time. `succeeded`: of the first count. Raises ValueError."""
+    def count(self, place: Place, *, ended: int = 0) -> int:
+        """How many of a gang run at a time. `ended`: for good, of the first count. Raises ValueError."""
         first, *rest = [_number(place.group, each) for each in self.counts] or [1]
         most = None if value_at(place.group, self.most) is None else _number(place.group, self.most)
         if most is not None and rest:
             rest[-1] = min(rest[-1], most)
-        left = first - succeeded if most is None or rest else min(first, most - succeeded)
+        left = first - ended if most is None or rest else min(first, most - ended)
         others = 1 if self.first and value_at(place.group, self.first) is not None else 0
         return max(0, left) * prod(rest) - others
 
-    def succeeded_of(self, body: Mapping[str, Any], group: str) -> int:
-        """Of the first count."""
+    def ended_of(self, body: Mapping[str, Any], group: str) -> int:
+        """Of the first count: those that have succeeded, and indexes that have failed. Raises ValueError."""
         path = self.succeeded or Path("")
         found = (value_at(each, path.rest) for name, _, each in path.groups_of(body) if name == group)
-        return next(found, None) or 0
+        failed = (value_at(body, self.failed_indexes) or "").split(",")
+        spans = (each.partition("-") for each in failed if each)
+        return (next(found, None) or 0) + sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
     def places(self, body: Mapping[str, Any]) -> Iterator[Place]:
         """The templates of an object, without those that are malformed."""
@@ -300,9 +304,9 @@ class WorkKind:
             yield from pods.places(body)
 
     def counts(self, body: Mapping[str, Any]) -> dict[str, int]:
-        """The pods of a gang by their group, without those that have succeeded. Raises ValueError."""
+        """The pods of a gang by their group, without those that have ended. Raises ValueError."""
         return {
-            place.name.lower() or MAIN: pods.count(place, succeeded=pods.succeeded_of(body, place.name))
+            place.name.lower() or MAIN: pods.count(place, ended=pods.ended_of(body, place.name))
             for pods in self.pods
             for place in pods.places(body)
         }
@@ -401,6 +405,7 @@ WORK: Final = (
                 counts=("spec.parallelism",),
                 most="spec.completions",
                 succeeded=Path("status.succeeded"),
+                failed_indexes="status.failedIndexes",
             ),
         ),
         manager="kubernetes.io/job-controller",

@@ -75,6 +75,11 @@ def _sum(sizes: Sequence[tuple[Fraction, int]], most: int) -> Fraction:
     return total
 
 
+def asked_memory(notes: Mapping[str, str]) -> Fraction:
+    """MiB of each GPU; 0 where annotations name none. Raises ValueError for what is no number."""
+    return read_number(notes, GPU_MEMORY) if GPU_MEMORY in notes else Fraction(0)
+
+
 def read_share(notes: Mapping[str, str], gpu_memory: int) -> Share | None:
     """The part of a GPU that annotations ask for; a whole one where the size of the GPU, in MiB, is not
     known. Raises ValueError for what is no part.
@@ -82,7 +87,7 @@ def read_share(notes: Mapping[str, str], gpu_memory: int) -> Share | None:
     if GPU_FRACTION in notes:
         part = read_number(notes, GPU_FRACTION)
     elif GPU_MEMORY in notes:
-        part = read_number(notes, GPU_MEMORY) / gpu_memory if gpu_memory else Fraction(1)
+        part = asked_memory(notes) / gpu_memory if gpu_memory else Fraction(1)
     else:
         return None
     devices = int(read_number(notes, GPU_FRACTION_DEVICES)) if GPU_FRACTION_DEVICES in notes else 1

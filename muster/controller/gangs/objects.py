@@ -110,6 +110,8 @@ class LabelSelector(Partial, frozen=True):
 class PodAffinityTerm(Partial, frozen=True):
     topology_key: str = ""
     label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class PodAffinity(Partial, frozen=True):
@@ -128,6 +130,7 @@ class TopologySpreadConstraint(Partial, frozen=True):
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
     max_skew: int = 1
     min_domains: int = 1
 

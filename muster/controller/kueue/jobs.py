@@ -19,8 +19,8 @@ from muster.controller.gangs.demand import Uncopied, amounts_once, uncopied
 from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import (
     Container,
-    LabelSelector,
     PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     PodTemplateSpec,
     ResourceNeeds,
@@ -36,8 +36,8 @@ from muster.model.names import (
     LEAST_AT_ONCE,
     POOL_LABEL,
 )
-from muster.model.pods import Amounts
-from muster.model.quantities import read_count
+from muster.model.pods import Amounts, read
+from muster.model.quantities import parse_quantity, read_count
 from muster.model.work import BY_KIND, COUNTED, value_at
 
 NODE: Final = "kubernetes.io/hostname"
@@ -56,6 +56,13 @@ _SUBMITTER: Final = Container(resources=ResourceNeeds(requests={"cpu": "500m", "
 _AUTOSCALER: Final = ResourceNeeds(
     limits={"cpu": "500m", "memory": "512Mi"}, requests={"cpu": "500m", "memory": "512Mi"}
 )
+
+
+# And GKE to pods with the annotation `volumes`, which mount buckets, as others with this beginning change it
+# (https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver, pkg/webhook/config.go and
+# deploy/base/webhook/deployment.yaml, read 2026-11-30). Kueue counts templates, in which it is not.
+_GCSFUSE: Final = "gke-gcsfuse/"
+_MOUNTER: Final = {"cpu": "250m", "memory": "256Mi", "ephemeral-storage": "5Gi"}
 
 
 class TemplateMetadata(Partial, frozen=True):
@@ -177,7 +184,8 @@ class JobPodSet:
     run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
     that puts each of them on a node of its own, if any. `spread`: those that require several domains of its
     pods. `is_together`: all of them are on one node.
-    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share.
+    `shares_gpus`: each asks for a part of GPUs. `claims`: the names of those that they share. `sidecar`: what
+    GKE adds to each of them on its nodes.
     """
 
     name: str
@@ -193,6 +201,7 @@ class JobPodSet:
     is_together: bool = False
     shares_gpus: bool = False
     claims: tuple[str, ...] = ()
+    sidecar: Amounts = attribute(default_factory=lambda: MappingProxyType({}))
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -286,6 +295,18 @@ def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:
     return template.metadata if isinstance(template, JobTemplate) else TemplateMetadata()
 
 
+def _sidecar(notes: Mapping[str, str]) -> Amounts:
+    """A limit stands for a request that is left out, but for 0, which is none. Raises ValueError."""
+    if notes.get(f"{_GCSFUSE}volumes") not in ("true", "True"):
+        return {}
+    limits = {name: notes.get(f"{_GCSFUSE}{name}-limit", "0") for name in _MOUNTER}
+    asked = {
+        name: notes.get(f"{_GCSFUSE}{name}-request", limits[name] if parse_quantity(limits[name]) else own)
+        for name, own in _MOUNTER.items()
+    }
+    return read({}, asked)
+
+
 def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
     spec = template.spec
@@ -302,12 +323,18 @@ def _joins(field: str, template: PodTemplateSpec) -> bool:
     rules: PodAffinity | None = getattr(template.spec.affinity, field, None)
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
     labels = _metadata_of(template).labels
-    return any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms)
+    return any(
+        term.topology_key == NODE and not term.mismatch_label_keys and _selects(term, labels)
+        for term in terms
+    )
 
 
-def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """KubeRay adds labels to its pods, of which those of the cluster are all pods' of a group."""
-    if selector is None:
+def _selects(rule: PodAffinityTerm | TopologySpreadConstraint, labels: Mapping[str, str]) -> bool:
+    """Whether it selects all pods of a template for each of them. KubeRay adds labels to its pods, of which
+    those of the cluster are all pods' of a group. Others that a controller writes may be another for each.
+    """
+    selector = rule.label_selector
+    if selector is None or not labels.keys() >= {*rule.match_label_keys}:
         return False
     named = {**selector.match_labels}
     return all(
@@ -345,9 +372,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         spread=tuple(
             each
             for each in template.spec.topology_spread_constraints
-            if each.is_required
-            and each.min_domains > 1
-            and _selects(each.label_selector, _metadata_of(template).labels)
+            if each.is_required and each.min_domains > 1 and _selects(each, _metadata_of(template).labels)
         ),
         claims=tuple(
             each.persistent_volume_claim.claim_name
@@ -355,6 +380,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
             if each.persistent_volume_claim
         ),
         is_together=_joins("pod_affinity", template),
+        sidecar=_sidecar(_metadata_of(template).annotations),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

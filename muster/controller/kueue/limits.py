@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from muster.controller.gangs.gpu_parts import read_share, shared_gpus
+from muster.controller.gangs.gpu_parts import asked_memory, read_share, shared_gpus
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
     fewest_nodes,
@@ -26,6 +26,7 @@ from muster.controller.gangs.node_choice import ANY_NODE, domains
 from muster.controller.gangs.objects import TopologySpreadConstraint
 from muster.controller.kueue.jobs import NODE, Exclusive, JobPodSet
 from muster.model import names
+from muster.model.clusters.gke import GKE_NODE_POOL_LABEL
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.pods import Amounts, add
 from muster.model.queuetree import Queue
@@ -80,7 +81,13 @@ class Pools:
 
 def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
     has_devices = all(flavor.node.get(name) for name in names.DEVICE_RESOURCES if pod_set.amounts.get(name))
-    return has_devices and (flavor.device in pod_set.tolerated or not flavor.gpu_taint)
+    is_tolerated = flavor.device in pod_set.tolerated or not flavor.gpu_taint
+    return has_devices and is_tolerated and not lacks_memory(pod_set, flavor)
+
+
+def lacks_memory(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
+    """Whether a part of a GPU that its pods ask for is more than a whole one of the pool."""
+    return pod_set.shares_gpus and 0 < flavor.gpu_memory < asked_memory(pod_set.notes)
 
 
 def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
@@ -165,20 +172,25 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
     )
 
 
-def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part, and
-    for what its webhook refuses pods for.
+def with_parts(pod_set: JobPodSet, policy: GangPolicy, queue: Queue | None = None) -> JobPodSet:
+    """With the parts of GPUs that KAI counts for its annotations: of the smallest GPU that holds them, in the
+    pools that its nodes and its queue leave. Raises ValueError for what is no part, and for what KAI's
+    webhook refuses pods for.
 
     Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
     """
-    sizes = {
+    if not policy.kai:
+        return pod_set
+    asked = asked_memory(pod_set.notes)
+    sizes = sorted(
         each.gpu_memory
-        for each in policy.flavors
+        for each in Pools(policy=policy, queue=queue).of_queue
         if each.gpus_per_node and pod_set.nodes.leaves(each, policy)
-    }
-    share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
+    )
+    size = next((each for each in sizes if not 0 < each < asked), max(sizes, default=0))
+    share = read_share(pod_set.notes, size)
     if share is None:
-        if policy.kai and names.GPU_FRACTION_DEVICES in pod_set.notes:
+        if names.GPU_FRACTION_DEVICES in pod_set.notes:
             raise ValueError(f"it has {names.GPU_FRACTION_DEVICES} without {names.GPU_FRACTION}")
         return pod_set
     if pod_set.amounts.get(names.GPU_RESOURCE):
@@ -191,7 +203,13 @@ def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
 
 
 def on_nodes(pod_set: JobPodSet, flavor: FlavorPolicy) -> JobPodSet:
-    """What takes room on nodes of a pool: its pods, the GPUs that they share, or all of them as one."""
+    """What takes room on nodes of a pool: its pods with what GKE adds to them, the GPUs that they share, or
+    all of them as one.
+    """
+    if pod_set.sidecar and GKE_NODE_POOL_LABEL in flavor.node_labels:
+        amounts = dict(pod_set.amounts)
+        add(amounts, pod_set.sidecar)
+        pod_set = replace(pod_set, name=f"{pod_set.name} with GKE's gcsfuse sidecar", amounts=amounts)
     if pod_set.is_together:
         amounts = {name: amount * pod_set.count for name, amount in pod_set.amounts.items()}
         return replace(pod_set, count=min(1, pod_set.count), amounts=amounts)
@@ -301,7 +319,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
         suited = pools.suited(pod_set)
         if suited and not large:
             together = " (all on one node, by its podAffinity)" if pod_set.is_together else ""
-            yield per_node(f"{pod_set.name}{together}", on_nodes(pod_set, suited[0]).amounts, suited)
+            one = on_nodes(pod_set, suited[0])
+            yield per_node(f"{one.name}{together}", one.amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""

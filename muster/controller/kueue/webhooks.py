@@ -96,7 +96,7 @@ class Reviews:
             return
         for index, pod_set in enumerate(listed if policy else ()):
             try:
-                listed[index] = with_parts(pod_set, policy or GangPolicy())
+                listed[index] = with_parts(pod_set, policy or GangPolicy(), queue)
             except ValueError as error:
                 yield f"{pod_set.name}: {error}; write one such as 0.5, or ask for whole GPUs"
         if policy is not None:

@@ -523,12 +523,14 @@ def parse_kai_status(found: Json, by_group: Mapping[tuple[str, str], list[Json]]
     group, owner = kai.to_group(found), next(iter(items(found, "metadata", "ownerReferences")), {})
     pods = by_group.get((group.namespace, group.name), [])
     written = (texts(each, "metadata", "annotations").get(names.GANG_STATUS_ANNOTATION) for each in pods)
+    counted = pod_status(pods, group.least)
+    present = counted.ready + counted.done + counted.waiting
     return JobStatus(
         namespace=group.namespace,
         name=text(owner, "name") or group.name,
         workload=None,
         cluster_queue=group.queue,
-        pods=pod_status(pods, max(group.least, len(pods))),
+        pods=replace(counted, expected=max(group.least, present)),
         outside=sanitize_line(next(filter(None, written), ""), longest=_MAX_MESSAGE),
     )
 

@@ -51,7 +51,7 @@ class PodReason:
 @dataclass(frozen=True, slots=True)
 class PodStatus:
     """`expected`: the pods that the Workload was admitted with. Those that ended well count as `done`, and as
-    `placed` like all that have a node.
+    `placed` like all that have a node. `waiting`: those that have begun or are to, and are not ready.
     """
 
     expected: int
@@ -59,6 +59,7 @@ class PodStatus:
     done: int = 0
     reasons: tuple[PodReason, ...] = ()
     placed: int = 0
+    waiting: int = 0
 
     @property
     def is_placed(self) -> bool:
@@ -66,8 +67,10 @@ class PodStatus:
 
     @property
     def is_running(self) -> bool:
-        """Whether no pod is waited for any more. A Job keeps the pods that failed before."""
-        return self.ready + self.done >= self.expected
+        """Whether no pod is waited for any more. A Job keeps the pods that failed before, and others may
+        follow those that are done.
+        """
+        return self.ready + (0 if self.waiting else self.done) >= self.expected
 
 
 class PodIndex:
@@ -123,17 +126,19 @@ def fetch_pods(api: Client, namespace: str) -> PodIndex:
 
 def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
     """What keeps these pods of one Workload from running. A pod that is being deleted counts as gone."""
-    ready = done = placed = 0
+    ready = done = placed = waiting = 0
     reasons: dict[tuple[str, str], PodReason] = {}
     for pod in pods:
         if text(pod, "metadata", "deletionTimestamp"):
             continue
         placed += bool(text(pod, "spec", "nodeName"))
-        if text(pod, "status", "phase") == "Succeeded":
+        phase = text(pod, "status", "phase")
+        if phase == "Succeeded":
             done += 1
         elif is_true(pod, "Ready"):
             ready += 1
         else:
+            waiting += phase != "Failed"
             found = _reason(pod)
             same = reasons.get((found.reason, found.message), replace(found, pods=(), roles=()))
             reasons[found.reason, found.message] = replace(
@@ -141,7 +146,7 @@ def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
                 pods=(*same.pods, *found.pods),
                 roles=tuple(dict.fromkeys((*same.roles, *found.roles))),
             )
-    return PodStatus(expected, ready, done, tuple(reasons.values()), placed)
+    return PodStatus(expected, ready, done, tuple(reasons.values()), placed, waiting)
 
 
 def with_logs(api: Client, namespace: str, status: PodStatus) -> PodStatus:

@@ -1,14 +1,17 @@
 """Work that a scheduler would take, and that never runs: refused before nodes are bought, or warned of."""
 
 import copy
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from muster.model.quantities import parse_quantity
 from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, refusals, warnings
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def noted(template: Json, labels: Json | None = None, **annotations: str) -> Json:
@@ -37,6 +40,23 @@ def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bo
 
 
 @pytest.mark.parametrize(
+    ("keys", "fits"),
+    [
+        ({"matchLabelKeys": ["app"]}, False),
+        ({"matchLabelKeys": [INDEX]}, True),
+        ({"mismatchLabelKeys": ["app"]}, True),
+    ],
+)
+def test_pods_that_keep_apart_from_a_part_of_their_group_may_share_nodes(keys: Json, fits: bool) -> None:
+    """A label that a controller writes may differ between any two of them."""
+    worker = apart(pod(1, nodeSelector={"muster.dev/pool": "h100"}))
+    rules = worker["spec"]["affinity"]["podAntiAffinity"]
+    rules["requiredDuringSchedulingIgnoredDuringExecution"][0] |= keys
+    found = judged(ray_job(worker, replicas=8))
+    assert ("podAntiAffinity" in refusals(found)) is not fits, refusals(found)
+
+
+@pytest.mark.parametrize(
     ("rule", "replicas", "fits"),
     [
         ({"topologyKey": HOST, "minDomains": 5}, 8, False),
@@ -48,6 +68,9 @@ def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bo
         ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 4, False),
         ({"topologyKey": "muster.dev/pool", "minDomains": 2}, 1, True),
         ({"topologyKey": "example.com/rack", "minDomains": 2}, 4, True),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["app"]}, 8, False),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["app", INDEX]}, 8, True),
+        ({"topologyKey": HOST, "minDomains": 5, "matchLabelKeys": ["pod-template-hash"]}, 8, True),
     ],
 )
 def test_pods_spread_over_the_domains_that_a_pool_has(rule: Json, replicas: int, fits: bool) -> None:
@@ -58,6 +81,33 @@ def test_pods_spread_over_the_domains_that_a_pool_has(rule: Json, replicas: int,
     worker["spec"]["topologySpreadConstraints"] = [base | own | rule]
     found = judged(ray_job(worker, replicas=replicas))
     assert ("lower minDomains" in refusals(found)) is not fits, refusals(found)
+
+
+FUSE = {"gke_gcsfuse__volumes": "true"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "notes", "fits"),
+    [
+        ("gke", {}, True),
+        ("gke", FUSE, False),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_request": "50m"}, True),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_limit": "50m"}, True),
+        ("gke", FUSE | {"gke_gcsfuse__cpu_limit": "0"}, False),
+        ("gke", FUSE | {"gke_gcsfuse__volumes": "false"}, True),
+        ("eks", FUSE, True),
+    ],
+)
+def test_the_sidecar_that_gke_adds_takes_room_on_a_node(cloud: str, notes: Json, fits: bool) -> None:
+    """Kueue counts the templates, in which it is not."""
+    template = pod(1, nodeSelector={"muster.dev/pool": "l4"})
+    asked = {"gke": "23800m", "eks": "47700m"}[cloud]  # All that a node has, but for 70 or 110 thousandths.
+    template["spec"]["containers"][0]["resources"]["limits"]["cpu"] = asked
+    found = judged(job(noted(template, **notes)), cloud)
+    assert found.answer.is_admitted is fits, refusals(found)
+    assert found.demands[0].each["cpu"] == parse_quantity(asked)
+    assert ("with GKE's gcsfuse sidecar asks for" in refusals(found)) is not fits
+    assert (fitting(found, "main") == {"l4"}) is fits
 
 
 def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
@@ -146,6 +196,25 @@ def test_kai_counts_parts_of_gpus_and_refuses_what_is_none() -> None:
         assert "gpu-fraction" in refusals(judged(wrong, "eks", "kai", **sharing))
     off = judged(of_queue(ray_job(half), "vision-l4"), "eks", "kai")
     assert "gpuSharing is off" in refusals(off)
+
+
+def test_memory_of_a_gpu_is_compared_with_the_gpus_on_which_its_pods_can_land() -> None:
+    """An L4 has 24,576 MiB, an H100 81,559."""
+    sharing: Json = {"scheduler": "kai", "kai": {"gpuSharing": True}}
+    forty = job(noted(pod(), gpu_memory="40000"))
+    found = judged(of_queue(forty, "vision-h100"), **sharing)
+    assert found.answer.is_admitted, refusals(found)
+    assert fitting(found, "main") == {"h100"}
+    assert found.demands[0].total["nvidia.com/gpu"] == Fraction(40_000, 81_559)
+    small = judged(of_queue(forty, "vision-l4"), **sharing)
+    assert "gpu-memory asks for 40000 MiB" in refusals(small)
+    free = judged(forty, **sharing)
+    assert "gpu-memory" not in refusals(free)
+    assert fitting(free, "main") == {"h100"}
+    t4 = job(
+        noted(pod(nodeSelector={"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}), gpu_memory="40000")
+    )
+    assert "select a pool by its name: muster.dev/pool: h100" in refusals(judged(t4, **sharing))
 
 
 def test_a_gang_of_kai_uses_the_pool_of_its_queue_alone() -> None:

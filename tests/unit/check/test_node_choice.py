@@ -159,6 +159,19 @@ def test_a_label_that_no_queue_compares_is_warned_of(cloud: str, key: str, is_wa
     assert key not in warnings(named)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "is_warned"),
+    [("kubernetes.io/hostname", "x", True), ("eks.amazonaws.com/nodegroup", "l4-us-east-1b", False)],
+)
+def test_kai_which_compares_labels_with_those_of_nodes_is_not_said_to_compare_none(
+    key: str, value: str, is_warned: bool
+) -> None:
+    """It finds the nodes of a group that the stack knows, and may wait for a host for ever."""
+    found = warnings(judged(job(pod(1, nodeSelector={key: value})), "eks", "kai"))
+    assert (f"by {key}, which the stack states of no pool" in found) is is_warned
+    assert "no queue compares" not in found
+
+
 def test_karpenters_capacity_type_is_compared() -> None:
     l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
     h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}

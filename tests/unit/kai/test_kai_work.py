@@ -169,6 +169,12 @@ def replicas(count: int, **jobs: Any) -> dict[str, Any]:
         ("Job", {"template": {}, "parallelism": 4, "completions": 2}, {}, {"main": 2}),
         ("Job", {"template": {}, "parallelism": 4, "completions": 6}, {"succeeded": 4}, {"main": 2}),
         ("Job", {"template": {}, "parallelism": 4, "completions": 4}, {"succeeded": 4}, {"main": 0}),
+        (
+            "Job",
+            {"template": {}, "parallelism": 8, "completions": 8, "backoffLimitPerIndex": 0},
+            {"succeeded": 2, "failedIndexes": "1,3-5"},
+            {"main": 2},
+        ),
         ("JobSet", {"replicatedJobs": [replicas(2, parallelism=3)]}, {}, {"w": 6}),
         ("JobSet", {"replicatedJobs": [replicas(2, parallelism=3, completions=2)]}, {}, {"w": 4}),
         (

@@ -9,7 +9,13 @@ from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.live.fields import text
 from muster.live.why.format import format_status
-from muster.live.why.job_status import fetch_job_pods, fetch_status, fetch_waiting, parse_status
+from muster.live.why.job_status import (
+    fetch_job_pods,
+    fetch_status,
+    fetch_waiting,
+    parse_kai_status,
+    parse_status,
+)
 from muster.live.why.pods import PodIndex, PodStatus, pod_status, with_logs
 from muster.model.work import PARTS, QUEUED
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -128,6 +134,22 @@ def test_completed_pods_count_beside_the_ready_ones() -> None:
     assert not pod_status([pod("b", **READY)], 2).is_running
     retried = pod_status([pod("a", phase="Failed", reason="Evicted"), pod("b", **READY)], 1)
     assert (retried.is_running, retried.reasons[0].reason) == (True, "Evicted")
+
+
+def test_a_completed_pod_of_a_job_stands_for_none_of_those_that_follow() -> None:
+    done = [pod("a", phase="Succeeded"), pod("b", phase="Succeeded")]
+    assert pod_status([*done, pod("c", **READY), pod("d", **READY)], 2).is_running
+    assert not pod_status([*done, pod("c", **READY), pod("d")], 2).is_running
+
+
+def test_kai_expects_no_pod_beside_the_one_that_took_its_place() -> None:
+    gone = pod("gone", **READY)
+    gone["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    pods = [pod("lost", phase="Failed", reason="Evicted"), gone, pod("a", **READY), pod("b", **READY)]
+    group = {"metadata": {"namespace": "team-a", "name": "g"}, "spec": {"queue": "q", "minMember": 1}}
+    found = parse_kai_status(group, {("team-a", "g"): [*pods]}).pods
+    assert found is not None
+    assert (found.is_running, found.expected) == (True, 2)
 
 
 @pytest.mark.parametrize("kind", QUEUED, ids=lambda each: each.kind)

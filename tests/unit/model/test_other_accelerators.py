@@ -86,6 +86,7 @@ def test_amds_gpus_have_a_quota_a_flavor_and_a_place_in_gangs() -> None:
     [
         ("amd.com/gpu", 0, ["16 AMD GPUs", "pool mi: fits, 2 nodes", '"key": "amd.com/gpu"']),
         ("nvidia.com/gpu", 1, ["would never run", "pool mi: no node of it has a GPU"]),
+        ("gpus", 1, ["write amd.com/gpu, cpu or memory or ephemeral-storage in place of gpus"]),
     ],
 )
 def test_check_answers_for_amds_gpus(

@@ -112,9 +112,14 @@ def pod_security(stack: Stack) -> Policy:
 
 
 def pod_valid(stack: Stack) -> Policy:
-    serving = [each.resource for each in WORK if each.serves]
+    devices = dict.fromkeys(pool.device for pool in stack.pools if pool.is_gpu)
     return policy(
-        "muster-pod-valid", kinds={"work": kinds_of(stack.judged_work)}, values={"serving": serving}
+        "muster-pod-valid",
+        kinds={"work": kinds_of(stack.judged_work)},
+        values={
+            "serving": [each.resource for each in WORK if each.serves],
+            "devices": "".join(f"{device}, " for device in devices),
+        },
     )
 
 
@@ -213,9 +218,11 @@ _OF_EVERY_NODE: Final = (
 
 
 def node_labels(stack: Stack) -> Policy:
-    listed = {key for labels in flavor_labels(stack).values() for key in labels}
-    # Their values are known, but Kueue does not compare them.
-    others = {key for labels in known_labels(stack).values() for key in labels} - listed
+    known = {key for labels in known_labels(stack).values() for key in labels}
+    of_flavors = {key for labels in flavor_labels(stack).values() for key in labels}
+    # Kueue does not compare the others, although their values are known.
+    listed = of_flavors if stack.scheduler.traits.has_flavors else known
+    others = known - listed
     compared = set(compared_labels(stack)) - others
     exempt = (f"key.startsWith('{each}')" for each in sorted(compared) if each.endswith("/"))
     return policy(
@@ -226,6 +233,7 @@ def node_labels(stack: Stack) -> Policy:
             "compared": sorted({names.ZONE_LABEL, *listed, *compared}),
             "isExempt": " ||\n".join(exempt) or "false",
         },
+        scheduler=stack.scheduler,
     )
 
 
