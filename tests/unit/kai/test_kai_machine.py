@@ -595,6 +595,16 @@ def test_a_release_cut_short_is_taken_back_when_what_was_promised_is_gone() -> N
     assert "what it has asked for is gone" in here.status("a")
 
 
+@pytest.mark.parametrize("condition", ["Failed", "BookingExpired"])
+def test_a_release_cut_short_is_taken_back_when_its_request_is_lost(condition: str) -> None:
+    here = world(quota=3)
+    _cut_short(here)
+    gated, request = here.gated("a"), next(iter(here.requests))
+    here.answer(request, condition, "CapacityRevoked")
+    here.reconcile("a")
+    assert here.gated("a") == gated, "no pod passes to a node that nobody keeps for it"
+
+
 def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
     plain = changed(POLICY, flavors=(FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1),))
     here = world(quota=2, policy=plain)
