@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.assembly import TURN_RECHECK
 from muster.controller.gangs.objects import Node
+from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import is_gated, preempts_since
@@ -262,6 +263,22 @@ def test_a_gang_whose_nodes_are_late_looks_again_for_what_starts_later(pool: str
     look_at = decide(here.snapshot("inference")).requeue_at
     assert look_at is not None
     assert here.now < look_at <= here.now + TURN_RECHECK
+
+
+def test_a_gang_that_backs_off_looks_again_within_a_minute_and_at_its_next_try() -> None:
+    here = training_runs("l4")
+    held = here.queues["team-a"]
+    here.queues["team-a"] = replace(held, spec=replace(held.spec, preempt_min_runtime="900m"))
+    here.stock["l4"] = 0
+    submit(here, "inference", "l4", 2, "inference")
+    while "released everything" not in here.status("inference"):
+        run(here, 1)
+    histories = [parse_history(pod) for pod in here.of("inference")]
+    (next_try,) = [each.retry_at for each in histories if each.retry_at]
+    here.now = next_try - 2 * TURN_RECHECK
+    assert decide(here.snapshot("inference")).requeue_at == here.now + TURN_RECHECK
+    here.now = next_try - TURN_RECHECK / 2
+    assert decide(here.snapshot("inference")).requeue_at == next_try
 
 
 def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:

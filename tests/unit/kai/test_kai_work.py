@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from muster.controller.kai.decide import decide
 from muster.controller.kai.groups import needed
 from muster.controller.kai.labels import gang_of, is_owned
 from muster.controller.kai.objects import COUNTED_WORK, CountedWork, Gate, GatedPod, GatedSpec
@@ -119,6 +120,20 @@ def test_controllers_that_are_killed_start_each_gang_of_an_object_whole(kind: st
         assert set(here.running_by_group("a").values()) <= {APART[kind]}, "a part of one runs"
         assert here.promised("team-a") <= 4
     assert here.running("a") == 2 * APART[kind], here.status("a")
+
+
+def test_an_object_is_looked_at_when_the_first_of_its_gangs_has_waited_too_long() -> None:
+    here = world(stock=0)
+    here.submit("a", gangs_of("LeaderWorkerSet", 2), kind="LeaderWorkerSet")
+    here.kuberay()
+    asked = here.now
+    here.reconcile("a")
+    here.now += timedelta(seconds=20)
+    here.reconcile("a")
+    assert len(here.requests) == 2
+    limit = asked + here.policy.queue_timeout
+    here.now = limit - timedelta(seconds=10)
+    assert decide(here.snapshot("a")).requeue_at == limit
 
 
 def test_a_group_that_passed_in_vain_has_a_history_of_its_own() -> None:
