@@ -58,7 +58,7 @@ status: $(UP_STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
 # Three rows, side by side. `make test-all` adds its last suite to the last row, after `local`.
-SUITES := build check unit mocks --beside integration policies browser faults --beside e2e clouds local
+SUITES := build check unit --beside integration policies browser faults mocks --beside e2e clouds local
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.toml lists

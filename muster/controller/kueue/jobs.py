@@ -58,9 +58,10 @@ _AUTOSCALER: Final = ResourceNeeds(
 )
 
 
-# And GKE to pods with the annotation `volumes`, which mount buckets, as others with this beginning change it
-# (https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver, pkg/webhook/config.go and
-# deploy/base/webhook/deployment.yaml, read 2026-11-30). Kueue counts templates, in which it is not.
+# And GKE to pods with the annotation `volumes`, which mount buckets, as others with this beginning change it.
+# Kueue counts templates, in which it is not.
+# Source: https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver, pkg/webhook/config.go and
+# deploy/base/webhook/deployment.yaml, read 2026-11-30
 _GCSFUSE: Final = "gke-gcsfuse/"
 _MOUNTER: Final = {"cpu": "250m", "memory": "256Mi", "ephemeral-storage": "5Gi"}
 
