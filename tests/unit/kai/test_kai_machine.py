@@ -65,8 +65,9 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
         request = pod.metadata.annotations[CONSUME_ANNOTATION]
         assert pod.metadata.annotations[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert pod.spec.node_selector[GKE_LEASE_LABEL] == f"lease-{request}"
-    assert any(told.reason == "GangReady" for told in here.told)
-    assert " / " not in here.status("a"), "one pod says it for all of them"
+    (event,) = [told for told in here.told if told.reason == "GangReady"]
+    assert "provisioned" in event.message
+    assert event.message == f"3 pods {here.status('a')}", "one pod says it for all of them"
 
 
 def test_the_oldest_pod_says_why_a_cluster_is_held_back() -> None:
