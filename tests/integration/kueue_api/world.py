@@ -233,9 +233,20 @@ class World:
         for at in (JOBS, CLUSTERS):
             for item in self.items(at):
                 self.delete(f"{at}/{item['metadata']['name']}")
-        for at in (WORKLOADS, REQUESTS, TEMPLATES, PODS):
+        for at in (WORKLOADS, REQUESTS, TEMPLATES):
             self.wait_until_empty(at)
+        eventually(f"all of {PODS} are gone", self._are_pods_gone)
         self.remove_nodes()
+
+    def _are_pods_gone(self) -> bool:
+        """A pod that loses its last finalizer while it is deleted may stay. In a cluster a collector of pods
+        deletes those again that have no node.
+        """
+        left = self.items(PODS)
+        for pod in left:
+            if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName"):
+                self.delete(f"{PODS}/{pod['metadata']['name']}")
+        return not left
 
     def remove_nodes(self) -> None:
         """Those of every request, as the autoscaler removes idle ones: no gang can take them any more."""
