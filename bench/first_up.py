@@ -14,7 +14,6 @@ passed.
 import argparse
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -61,15 +60,9 @@ def _caches(*, is_cold: bool) -> Iterator[Mapping[str, str]]:
     if not is_cold:
         yield os.environ
         return
-    folder = Path(tempfile.mkdtemp(prefix="first-up-"))
-    caches = {name: str(folder / name) for name in ("MUSTER_CACHE", "GOCACHE", "GOMODCACHE")}
-    try:
+    with tempfile.TemporaryDirectory(prefix="first-up-", ignore_cleanup_errors=True) as folder:
+        caches = {name: f"{folder}/{name}" for name in ("MUSTER_CACHE", "GOCACHE", "GOMODCACHE")}
         yield {**os.environ, **caches, "MUSTER_PROGRAMS": "build"}
-    finally:
-        for each in folder.rglob("*/"):
-            if not each.is_symlink():
-                each.chmod(0o755)  # Go makes its modules read-only.
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _demo(cluster: str, environment: Mapping[str, str]) -> Round:

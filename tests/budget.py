@@ -58,6 +58,7 @@ class Result:
 
 
 _PYTEST: Final = (sys.executable, "-m", "pytest")
+# The nice value of suites that only compute.
 _PATIENT: Final = 10
 
 

@@ -78,15 +78,15 @@ spec:
 @dataclass(frozen=True)
 class Recipe:
     """`edits`: what is put before the first place where a file has a text, by file and text; at the end of
-    the file where the text is empty. `files`: what a user writes. `tells`: a command of his, and what it says
-    once the recipe is done, and not before.
+    the file where the text is empty. `files`: what a user writes. `command`: what he types. `answer`:
+    what it says once the recipe is done, and not before.
     """
 
     title: str
     edits: dict[tuple[str, str], str]
     files: dict[str, str]
     command: tuple[str, ...]
-    tells: str
+    answer: str
 
 
 _RECIPES: Final = (
@@ -101,14 +101,14 @@ _RECIPES: Final = (
         },
         files={"stack.yaml": _STACK.replace("ACCELERATOR", "x100")},
         command=("validate", "stack.yaml"),
-        tells="stack.yaml: valid",
+        answer="stack.yaml: valid",
     ),
     Recipe(
         title="A machine",
         edits={("muster/model/machines/gke.csv", "n2-standard-8,"): "n2-standard-6,6,24,,0\n"},
         files={"stack.yaml": _ON_GKE},
         command=("validate", "stack.yaml"),
-        tells="stack.yaml: valid",
+        answer="stack.yaml: valid",
     ),
     Recipe(
         title="A kind of work",
@@ -133,7 +133,7 @@ _RECIPES: Final = (
             "job.yaml": _TFJOB,
         },
         command=("check", "job.yaml", "--stack", "stack.yaml", "--team", "vision"),
-        tells="in all it asks for 16 GPUs of pool gpu, and queue default can hold at most 8 GPUs",
+        answer="in all it asks for 16 GPUs of pool gpu, and queue default can hold at most 8 GPUs",
     ),
     Recipe(
         title="A key of the stack file",
@@ -144,7 +144,7 @@ _RECIPES: Final = (
         },
         files={"stack.yaml": _STACK.replace("ACCELERATOR", "h100").replace("{quota", "{contact: a, quota")},
         command=("validate", "stack.yaml"),
-        tells="stack.yaml: valid",
+        answer="stack.yaml: valid",
     ),
 )
 
@@ -181,7 +181,7 @@ def test_a_scheduler_costs_what_its_page_says(product: Path, tmp_path: Path) -> 
             "job.yaml": _JOB,
         },
         command=("check", "job.yaml", "--stack", "stack.yaml", "--team", "vision"),
-        tells="in all it asks for 16 GPUs of pool gpu, and queue default can hold at most 8 GPUs",
+        answer="in all it asks for 16 GPUs of pool gpu, and queue default can hold at most 8 GPUs",
     )
     originals = {
         str(path.relative_to(product)): path.read_text(encoding="utf-8")
@@ -231,8 +231,8 @@ def _assert_performed(recipe: Recipe, texts: Mapping[str, str], product: Path, f
     finally:
         _write(product, originals)
 
-    assert recipe.tells not in before, before
-    assert recipe.tells in after, after
+    assert recipe.answer not in before, before
+    assert recipe.answer in after, after
     assert len(texts) == _cost(recipe.title)
 
 

@@ -23,13 +23,12 @@ from muster.local import LocalClusterError
 from muster.local.cluster import network, network_policies, units
 from muster.local.cluster.local_cluster import LocalCluster, Record, existing
 from muster.local.cluster.network import Kubectl
+from muster.local.cluster.share import CONTAINERS, MOUNT
 
 # The control groups of a local cluster's containers, which outlive its namespaces.
 # runc removes a container's group when the container is deleted in good order; after a kill we remove it.
 # Only groups named after our own containers are touched.
 
-_MOUNT: Final = Path("/sys/fs/cgroup")
-_PARENT: Final = "k8s.io"  # containerd's default parent, by its namespace
 _PATIENCE: Final = 10.0  # the kernel empties a killed container's group a moment later
 
 
@@ -42,13 +41,13 @@ def remove_control_groups(ids: Iterable[str]) -> None:
     """Remove the containers' groups from every hierarchy: one for v2, one for each controller of v1."""
     names = list(ids)
     deadline = time.monotonic() + _PATIENCE
-    for root in [_MOUNT, *(path for path in _MOUNT.glob("*") if path.is_dir())]:
+    for root in [MOUNT, *(path for path in MOUNT.glob("*") if path.is_dir())]:
         for name in names:
-            group = root / _PARENT / name
+            group = root / CONTAINERS / name
             for directory in [*sorted(group.rglob("*/"), reverse=True), group]:
                 _remove_group(directory, deadline)
         with contextlib.suppress(OSError):
-            (root / _PARENT).rmdir()
+            (root / CONTAINERS).rmdir()
 
 
 def _remove_group(directory: Path, deadline: float) -> None:

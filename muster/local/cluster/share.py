@@ -12,11 +12,11 @@ from typing import Final
 
 FIRST: Final = -10
 """The nice value of what everybody waits for."""
-_MOUNT: Final = Path("/sys/fs/cgroup")
-_PARENT: Final = "k8s.io"  # containerd's default parent, by its namespace
-# A kubelet gives its pods 1,024 shares for each processor; four nodes have this machine's two.
-_SHARES: Final = 8192
-_WEIGHT: Final = 800  # of 100, as 8,192 are of 1,024
+MOUNT: Final = Path("/sys/fs/cgroup")
+CONTAINERS: Final = "k8s.io"
+"""The group of all containers: containerd's default parent, by its namespace."""
+# A kubelet gives its pods the share of one session for each processor: here four nodes with two each.
+_SESSIONS: Final = 8
 
 
 def give_session(pid: int, nice: int) -> None:
@@ -32,8 +32,9 @@ def give_session(pid: int, nice: int) -> None:
 
 def give_containers() -> None:
     """Let the containers have the share of the nodes on which they run."""
-    unified = (_MOUNT / "cgroup.controllers").exists()
-    group = (_MOUNT if unified else _MOUNT / "cpu") / _PARENT
+    is_unified = (MOUNT / "cgroup.controllers").exists()
+    group = (MOUNT if is_unified else MOUNT / "cpu") / CONTAINERS
+    file, of_one_session = ("cpu.weight", 100) if is_unified else ("cpu.shares", 1024)
     with contextlib.suppress(OSError):
         group.mkdir(exist_ok=True)
-        (group / ("cpu.weight" if unified else "cpu.shares")).write_text(str(_WEIGHT if unified else _SHARES))
+        (group / file).write_text(str(_SESSIONS * of_one_session))

@@ -65,7 +65,7 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
         request = pod.metadata.annotations[CONSUME_ANNOTATION]
         assert pod.metadata.annotations[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert pod.spec.node_selector[GKE_LEASE_LABEL] == f"lease-{request}"
-    (event,) = [told for told in here.told if told.reason == "GangReady"]
+    (event,) = [event for event in here.told if event.reason == "GangReady"]
     assert "provisioned" in event.message
     assert event.message == f"3 pods {here.status('a')}", "one pod says it for all of them"
 
@@ -592,7 +592,7 @@ def test_a_release_cut_short_is_taken_back_when_what_was_promised_is_gone() -> N
     gated = here.gated("a")
     here.requests.clear()
     here.reconcile("a")
-    assert here.gated("a") == gated, "no pod passes to a node that nobody keeps for it"
+    assert here.gated("a") == gated, "no pod may pass to a node that its gang has lost"
     assert "what it has asked for is gone" in here.status("a")
 
 
@@ -603,7 +603,7 @@ def test_a_release_cut_short_is_taken_back_when_its_request_is_lost(condition: s
     gated, request = here.gated("a"), next(iter(here.requests))
     here.answer(request, condition, "CapacityRevoked")
     here.reconcile("a")
-    assert here.gated("a") == gated, "no pod passes to a node that nobody keeps for it"
+    assert here.gated("a") == gated, "no pod may pass to a node that its gang has lost"
 
 
 def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
@@ -643,15 +643,15 @@ def test_news_that_may_change_within_seconds_is_written_once_it_has_settled() ->
     here.kuberay()
     here.settle()
     (request,) = here.requests
-    told = here.status("a")
+    before = here.status("a")
     here.now += timedelta(seconds=30)
     here.answer(request, "Accepted", "")
     decision = here.reconcile("a")
-    assert here.status("a") == told
+    assert here.status("a") == before
     assert decision.requeue_at == here.now + SETTLED_AFTER
     here.now = decision.requeue_at
     here.reconcile("a")
-    assert here.status("a") != told
+    assert here.status("a") != before
 
 
 def test_a_gang_that_waits_or_runs_costs_no_writes() -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,8 @@ def test_a_patient_session_computes_later(leader: subprocess.Popen[bytes]) -> No
     share.give_session(leader.pid, 10)
 
     assert os.getpriority(os.PRIO_PROCESS, leader.pid) == 10
+    session = Path(f"/proc/{leader.pid}/autogroup")
+    assert not session.exists() or session.read_text().endswith("nice 10\n")
 
 
 def test_a_session_that_has_ended_is_no_error() -> None:
