@@ -2,23 +2,24 @@
 code is wrong?
 
 A mutant is the product with one expression changed: a comparison turned, a condition negated, a number one
-larger, a call left out. For each one the tests that can see it run (changed.py), the nearest first, until one
-fails: those that import the module, then all unit tests, then the rest of `make test`, then all of
-`make test-all`. A mutant that no test notices survives; it shows code that nothing checks, or that no check
-can tell apart.
+larger, a call left out. For each one the tests that can see it run, the nearest first, until one fails: unit
+tests that execute its line, unit tests that import its module, all unit tests that a change of the file can
+break (changed.py), then the rest of `make test`, then all of `make test-all`. A mutant that no test notices
+survives; it shows code that nothing checks, or that no check can tell apart.
 
 The sample is fixed by the seed and does not depend on other code: what is drawn first is run first, so the
 first hundred are a sample of the whole. Results are added to mutants.jsonl one by one, and a run goes on
 where the last one ended; a result counts as long as its file is unchanged. mutmut and cosmic-ray were not
-taken: both run one command for every mutant, and know nothing of which tests a module needs.
+taken: both run one command for every mutant, which starts Python and imports everything anew.
 """
 
 import argparse
 import ast
 import hashlib
+import importlib
 import json
+import multiprocessing
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -26,14 +27,19 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from tests import changed, length
 from tests.budget import ROOT
+from tests.executed import Executed, record
 
 # What decides, and what has to be right before anything is applied.
 AREAS: Final = {
@@ -53,6 +59,15 @@ RESULTS: Final = Path(__file__).with_name("mutants.jsonl")
 STAGES: Final = ("near", "unit", "short", "all")
 _UNIT: Final = ("tests/unit/", "tests/kai/")
 _ROOTS: Final = ("muster", "policies")
+# How many of the tests that execute a line run before all of them do.
+_FEW: Final = 10
+# A mutant that lets nothing be imported, or never ends, is noticed by no test in particular.
+_NO_TEST: Final = "no test"
+_FORK: Final = multiprocessing.get_context("fork")
+# Slow to import and needed by most tests: a fork has them.
+_LIBRARIES: Final = ("aiohttp", "hypothesis", "structlog", "yaml")
+# What a fork imports anew, from its checkout.
+_OURS: Final = {"tests", "muster", "bench", "release"}
 _GENERATED: Final = "muster/provider/proto/"
 _TWO_WAYS: Final[tuple[tuple[type[ast.AST], type[ast.AST]], ...]] = (
     *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot)),
@@ -182,43 +197,46 @@ def area_of(path: str) -> str:
     return next((area for area, place in AREAS.items() if path.startswith(place)), "")
 
 
+def copy_checkout(folder: Path) -> None:
+    """The working tree, where the tests can run."""
+    listed = subprocess.run(
+        ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if os.path.lexists(ROOT / name):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    if (ROOT / ".venv").exists():
+        (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
+    for command in (("init", "-q"), ("add", "-A")):
+        subprocess.run(("git", *command), cwd=folder, check=True)
+    # By its content: a mutant may be as long and as old as what it replaces.
+    compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "muster")
+    subprocess.run((sys.executable, *compiled), cwd=folder, check=True)
+
+
 class Checkout:
     """A copy of the working tree in which one file at a time is a mutant's."""
 
-    def __init__(self, folder: Path, seconds: float, known: Iterable[Outcome]) -> None:
-        self.folder, self._seconds = folder, seconds
-        # What has found the most in an area is tried first.
+    def __init__(self, folder: Path, seconds: float, executed: Executed, known: Iterable[Outcome]) -> None:
+        self.folder, self._seconds, self._executed = folder, seconds, executed
+        # What has noticed the most in an area is tried first.
         self._broken: list[str] = []
-        self._kills = Counter((area_of(each.path), each.killer.partition("::")[0]) for each in known)
-        listed = subprocess.run(
-            ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
-            if os.path.lexists(ROOT / name):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-        if (ROOT / ".venv").exists():
-            (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
-        for command in (("init", "-q"), ("add", "-A")):
-            subprocess.run(("git", *command), cwd=folder, check=True)
-        # By its content: a mutant may be as long and as old as what it replaces.
-        compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "muster")
-        subprocess.run((sys.executable, *compiled), cwd=folder, check=True)
+        self._kills = Counter((area_of(each.path), each.killer) for each in known)
 
     def judge(self, mutant: Mutant, stages: Sequence[str]) -> tuple[str, str]:
         """The last stage that ran, and the test that noticed the mutant, "" where none did."""
         target, original = self.folder / mutant.path, (self.folder / mutant.path).read_bytes()
         stage = killer = ""
-        for stage in stages:
-            files = self._ordered(mutant.path, stage)
+        for stage, tests in self._rounds(mutant, original, stages):
             while True:
                 target.write_bytes(mutant.apply(original))
                 try:
-                    killer = self._failed(files, stage)
+                    killer = self._first_failure(tests, stage)
                 finally:
                     target.write_bytes(original)
                 if not killer or killer.startswith(_NO_TEST) or self._passes(killer):
@@ -226,58 +244,93 @@ class Checkout:
                 print(f"{killer} fails without a mutant, too: left out", file=sys.stderr)
                 self._broken.append(killer)
             if killer:
-                self._kills[area_of(mutant.path), killer.partition("::")[0]] += 1
+                self._kills[area_of(mutant.path), killer] += 1
                 break
         return stage, killer
 
-    def _ordered(self, path: str, stage: str) -> list[str]:
-        area = area_of(path)
-        # Then what knows the least else.
-        return sorted(
-            _tests(path, stage), key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test)
+    def _rounds(
+        self, mutant: Mutant, source: bytes, stages: Sequence[str]
+    ) -> Iterator[tuple[str, Sequence[str]]]:
+        """What to run one after the other: the tests that execute the line, then the files of each stage."""
+        area = area_of(mutant.path)
+        last = mutant.line + source.count(b"\n", mutant.start, mutant.end)
+        tests = self._executed.tests(mutant.path, range(mutant.line, last + 1))
+        ordered = sorted(
+            tests, key=lambda test: (-self._kills[area, test], self._executed.breadth[test], test)
         )
-
-    def _failed(self, tests: Sequence[str], stage: str) -> str:
-        if not tests:
-            return ""
-        try:
-            done = self._pytest(tests, stage, self._seconds * (1 if stage in STAGES[:2] else 10))
-        except subprocess.TimeoutExpired:
-            return f"{_NO_TEST} ended in time"
-        if done.returncode == 0:
-            return ""
-        failed = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - |$)", done.stdout, re.MULTILINE)
-        return failed[1] if failed and "::" in failed[1] else f"{_NO_TEST} could be read"
+        for stage in stages:
+            if stage == STAGES[0]:
+                # A few first: most mutants need no more.
+                yield stage, ordered[:_FEW]
+                yield stage, ordered[_FEW:]
+            files = _tests(mutant.path, stage)
+            if stage == STAGES[0]:
+                # Another test of the file may have executed the line before: what it shares is made once.
+                files |= {test.partition("::")[0] for test in tests}
+            elif stage == STAGES[1]:
+                files -= {test.partition("::")[0] for test in tests}
+            yield stage, sorted(files, key=lambda test: (len(changed.imports(test)), test))
 
     @cache  # noqa: B019 - one checkout for the whole run
     def _passes(self, test: str) -> bool:
-        return self._pytest((test,), "all", self._seconds * 10).returncode == 0
+        return not self._first_failure((test,), "all")
 
-    def _pytest(self, tests: Sequence[str], stage: str, seconds: float) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
-        if stage != "all":
-            environment[length.VARIABLE] = length.SHORT
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--hypothesis-seed=0"]
-        command += [word for broken in self._broken for word in ("--deselect", broken)]
-        with subprocess.Popen(
-            [*command, "-p", "no:cacheprovider", *tests],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                output, _ = process.communicate(timeout=seconds)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-            return subprocess.CompletedProcess(process.args, process.returncode, output)
+    def _first_failure(self, tests: Sequence[str], stage: str) -> str:
+        """The first test that fails, in a process of its own."""
+        if not tests:
+            return ""
+        ours, theirs = _FORK.Pipe(duplex=False)
+        variables = {"PYTHONPATH": str(self.folder)}
+        if stage != STAGES[-1]:
+            variables[length.VARIABLE] = length.SHORT
+        deselected = [word for broken in self._broken for word in ("--deselect", broken)]
+        process = _FORK.Process(
+            target=_run_tests, args=(self.folder, variables, (*deselected, *tests), theirs)
+        )
+        process.start()
+        theirs.close()
+        try:
+            if not ours.poll(self._seconds * (1 if stage in STAGES[:2] else 10)):
+                return f"{_NO_TEST} ended in time"
+            return str(ours.recv())
+        except EOFError:
+            return f"{_NO_TEST} ended"
+        finally:
+            # With whatever it has started.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid or 0, signal.SIGKILL)
+            process.join()
 
 
-# A mutant that lets nothing be imported, or never ends, is noticed by no test in particular.
-_NO_TEST: Final = "no test"
+def _run_tests(
+    folder: Path, variables: Mapping[str, str], arguments: Sequence[str], result: Connection
+) -> None:
+    """In a fork of this process, which has imported what is slow to import and nothing of the checkout."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.update(variables)
+    for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+        del sys.modules[name]
+    sys.path[:] = [str(folder), *(place for place in sys.path if place not in ("", str(ROOT)))]
+    with Path(os.devnull).open("w") as nothing:
+        for stream in (1, 2):
+            os.dup2(nothing.fileno(), stream)
+    failures: list[str] = []
+
+    class FirstFailure:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failures.append(report.nodeid)
+
+        def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+            if report.failed:
+                failures.append(f"{_NO_TEST} of {report.nodeid} could be read")
+
+    options = ("-x", "-q", "--tb=no", "--hypothesis-seed=0", "-p", "no:cacheprovider")
+    code = pytest.main([*options, *arguments], [FirstFailure()])
+    # Names of parameters that the mutant has changed are not found; their file runs next.
+    passed = code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR)
+    result.send("" if passed else next(iter(failures), f"{_NO_TEST} could run"))
 
 
 @cache
@@ -309,32 +362,67 @@ def _digest(path: str) -> str:
     return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:12]
 
 
-def run(sample: Sequence[Mutant], until: str, minutes: float, seconds: float) -> None:
-    """Judge mutants that no result says enough about, until the time is over."""
+def run(
+    sample: Sequence[Mutant],
+    known: Mapping[tuple[str, str], Outcome],
+    until: str,
+    *,
+    minutes: float,
+    seconds: float,
+    workers: int,
+    data: Path,
+) -> None:
+    """Judge the mutants in their order, until the time is over. What is `known` of one is not tried again."""
     end = time.monotonic() + minutes * 60
-    stages = STAGES[: STAGES.index(until) + 1]
-    known = _results()
     with tempfile.TemporaryDirectory() as folder:
-        checkout = Checkout(Path(folder), seconds, known.values())
-        for mutant in sample:
-            if time.monotonic() > end:
-                return
-            before = known.get((mutant.name, _digest(mutant.path)))
-            if before and (before.killer or STAGES.index(before.until) >= len(stages) - 1):
-                continue
-            begun = time.monotonic()
-            left = stages[STAGES.index(before.until) + 1 if before else 0 :]
-            stage, killer = checkout.judge(mutant, left)
-            spent = round(time.monotonic() - begun, 1)
-            outcome = Outcome(
-                mutant.name, mutant.path, mutant.line, _digest(mutant.path), stage, killer, spent
+        folders = [Path(folder, str(number)) for number in range(workers)]
+        for checkout in folders:
+            copy_checkout(checkout)
+        if not data.exists():
+            places = [*AREAS.values(), f"muster/{AREAS['policies']}"]
+            patterns = (f"{place}**" if place.endswith("/") else place for place in places)
+            record(folders[0], _UNIT, of=patterns, data=data)
+        executed = Executed(data)
+        for name in _LIBRARIES:
+            importlib.import_module(name)
+        processes = [
+            _FORK.Process(
+                target=_judge,
+                args=(Checkout(checkout, seconds, executed, known.values()), sample[number::workers]),
+                kwargs={"until": until, "end": end, "known": known},
             )
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(outcome)) + "\n")
-            print(
-                f"{outcome.path}:{outcome.line}: {outcome.name.partition(': ')[2]}: {killer or 'SURVIVED'}",
-                flush=True,
-            )
+            for number, checkout in enumerate(folders)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+    # Each once, in the order of the code.
+    lines = sorted(json.dumps(asdict(outcome)) + "\n" for outcome in _results().values())
+    RESULTS.write_text("".join(lines), encoding="utf-8")
+
+
+def _judge(
+    checkout: Checkout,
+    sample: Iterable[Mutant],
+    *,
+    until: str,
+    end: float,
+    known: Mapping[tuple[str, str], Outcome],
+) -> None:
+    stages = STAGES[: STAGES.index(until) + 1]
+    for mutant in sample:
+        if time.monotonic() > end:
+            return
+        before = known.get((mutant.name, _digest(mutant.path)))
+        begun = time.monotonic()
+        stage, killer = checkout.judge(mutant, stages[STAGES.index(before.until) + 1 if before else 0 :])
+        spent = round(time.monotonic() - begun, 1)
+        outcome = Outcome(mutant.name, mutant.path, mutant.line, _digest(mutant.path), stage, killer, spent)
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+        change = outcome.name.partition(": ")[2]
+        print(f"{outcome.path}:{outcome.line}: {change}: {killer or 'SURVIVED'}", flush=True)
 
 
 def table(sample: Sequence[Mutant]) -> Iterator[str]:
@@ -369,12 +457,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, default=600, help="a mutant that takes longer never ends [600]"
     )
+    parser.add_argument("--workers", type=int, default=2, help="how many mutants at a time [2]")
+    parser.add_argument("--again", action="store_true", help="try survivors once more")
+    parser.add_argument(
+        "--coverage",
+        type=Path,
+        default=ROOT / ".coverage",
+        help="which test executes what: recorded where the file does not exist [.coverage]",
+    )
     parser.add_argument("--table", action="store_true", help="print what is known and run nothing")
     options = parser.parse_args(arguments)
     sample = drawn(options.seed)[: options.sample]
     sample = [mutant for mutant in sample if not options.only or mutant.path.startswith(tuple(options.only))]
     if not options.table:
-        run(sample, options.until, options.minutes, options.seconds)
+        known = _results()
+        if options.again:
+            known = {key: outcome for key, outcome in known.items() if outcome.killer}
+
+        def is_open(mutant: Mutant) -> bool:
+            outcome = known.get((mutant.name, _digest(mutant.path)))
+            return not outcome or not (
+                outcome.killer or STAGES.index(outcome.until) >= STAGES.index(options.until)
+            )
+
+        run(
+            list(filter(is_open, sample)),
+            known,
+            options.until,
+            minutes=options.minutes,
+            seconds=options.seconds,
+            workers=options.workers,
+            data=options.coverage,
+        )
     print(*table(sample), sep="\n")
     return 0
 

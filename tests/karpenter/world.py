@@ -224,11 +224,11 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, *, audit: Sequence[str] = ()) -> Iterator[World]:
+def world(folder: Path, *, source: Path = STACK, audit: Sequence[str] = ()) -> Iterator[World]:
     """A fresh one, with its queues and NodePools and our manager, until the block ends. `audit`: flags of the
     caller's own audit log, in place of the one about rights.
     """
-    stack = load(STACK)
+    stack = load(source)
     programs = envtest.found(*_NEEDED) or built.absent(
         ", ".join(envtest.missing(*_NEEDED)), build="make test-karpenter"
     )

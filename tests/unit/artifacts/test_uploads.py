@@ -106,10 +106,11 @@ def test_an_upload_that_always_breaks_ends_with_the_hosts_name() -> None:
 def test_a_blob_may_take_longer_than_a_timeout_as_long_as_it_moves() -> None:
     """More than sockets hold, so that the sender feels how slowly the other side reads.
 
-    They hold a sixth of it: the wait for the answer is that much, and far from the timeout.
+    They hold a tenth of it: the wait for the answer is that much, and far from the timeout, also where other
+    work keeps this process waiting.
     """
-    content = bytes(32 * _MEBI)
+    content = bytes(64 * _MEBI)
     uploads = Uploads(pause=0.1)
     with _served(uploads) as repository:
-        Registry(repository, None, Web(timeout=2, tries=3, pause=0.01)).push_blob(content)
+        Registry(repository, None, Web(timeout=5, tries=3, pause=0.01)).push_blob(content)
     assert uploads.held == [content]
