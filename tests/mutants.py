@@ -2,10 +2,10 @@
 code is wrong?
 
 A mutant is the product with one expression changed: a comparison turned, a condition negated, a number one
-larger, a call left out. For each one the tests that can see it run, the nearest first, until one fails: unit
-tests that execute its line, unit tests that import its module, all unit tests that a change of the file can
-break (changed.py), then the rest of `make test`, then all of `make test-all`. A mutant that no test notices
-survives; it shows code that nothing checks, or that no check can tell apart.
+larger, a call left out. For each one the tests that can see it run, the nearest first, until one fails: some
+hundred unit tests that execute its line, all unit tests that a change of the file can break (changed.py),
+then the rest of `make test`, then all of `make test-all`. A mutant that no test notices survives; it shows
+code that nothing checks, or that no check can tell apart.
 
 The sample is fixed by the seed and does not depend on other code: what is drawn first is run first, so the
 first hundred are a sample of the whole. Results are added to mutants.jsonl one by one, and a run goes on
@@ -59,8 +59,9 @@ RESULTS: Final = Path(__file__).with_name("mutants.jsonl")
 STAGES: Final = ("near", "unit", "short", "all")
 _UNIT: Final = ("tests/unit/", "tests/kai/")
 _ROOTS: Final = ("muster", "policies")
-# How many of the tests that execute a line run before all of them do.
+# How many of the tests that execute a line run first, and how many then.
 _FEW: Final = 10
+_MANY: Final = 400
 # A mutant that lets nothing be imported, or never ends, is noticed by no test in particular.
 _NO_TEST: Final = "no test"
 _FORK: Final = multiprocessing.get_context("fork")
@@ -212,7 +213,8 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     if (ROOT / ".venv").exists():
         (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
-    for command in (("init", "-q"), ("add", "-A")):
+    author = ("-c", "user.name=muster", "-c", "user.email=muster@localhost")
+    for command in (("init", "-q"), ("add", "-A"), (*author, "commit", "-q", "-m", "a copy")):
         subprocess.run(("git", *command), cwd=folder, check=True)
     # By its content: a mutant may be as long and as old as what it replaces.
     compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "muster")
@@ -226,7 +228,9 @@ class Checkout:
         self.folder, self._seconds, self._executed = folder, seconds, executed
         # What has noticed the most in an area is tried first.
         self._broken: list[str] = []
-        self._kills = Counter((area_of(each.path), each.killer) for each in known)
+        self._kills: Counter[tuple[str, str]] = Counter()
+        for outcome in known:
+            self._count(outcome.path, outcome.killer)
 
     def judge(self, mutant: Mutant, stages: Sequence[str]) -> tuple[str, str]:
         """The last stage that ran, and the test that noticed the mutant, "" where none did."""
@@ -244,31 +248,38 @@ class Checkout:
                 print(f"{killer} fails without a mutant, too: left out", file=sys.stderr)
                 self._broken.append(killer)
             if killer:
-                self._kills[area_of(mutant.path), killer] += 1
+                self._count(mutant.path, killer)
                 break
         return stage, killer
+
+    def _count(self, path: str, killer: str) -> None:
+        self._kills[path, killer] += 1
+        self._kills[area_of(path), killer.partition("::")[0]] += 1
 
     def _rounds(
         self, mutant: Mutant, source: bytes, stages: Sequence[str]
     ) -> Iterator[tuple[str, Sequence[str]]]:
-        """What to run one after the other: the tests that execute the line, then the files of each stage."""
+        """What to run one after the other: tests that execute the line, then whole files."""
         area = area_of(mutant.path)
         last = mutant.line + source.count(b"\n", mutant.start, mutant.end)
-        tests = self._executed.tests(mutant.path, range(mutant.line, last + 1))
-        ordered = sorted(
-            tests, key=lambda test: (-self._kills[area, test], self._executed.breadth[test], test)
-        )
+        executing = self._executed.tests(mutant.path, range(mutant.line, last + 1))
+
+        def place(test: str) -> tuple[int, int, str]:
+            return -self._kills[area, test.partition("::")[0]], self._executed.breadth[test], test
+
+        tests = sorted(executing, key=place)
         for stage in stages:
+            files = set(_tests(mutant.path, stage))
             if stage == STAGES[0]:
-                # A few first: most mutants need no more.
-                yield stage, ordered[:_FEW]
-                yield stage, ordered[_FEW:]
-            files = _tests(mutant.path, stage)
-            if stage == STAGES[0]:
-                # Another test of the file may have executed the line before: what it shares is made once.
-                files |= {test.partition("::")[0] for test in tests}
+                # Most mutants need a few.
+                first = sorted(tests, key=lambda test: -self._kills[mutant.path, test])[:_FEW]
+                yield stage, first
+                yield stage, [test for test in tests if test not in first][:_MANY]
+                if executing:
+                    continue
             elif stage == STAGES[1]:
-                files -= {test.partition("::")[0] for test in tests}
+                # What tests of a file share is made once, and executed by the first of them alone.
+                files |= _tests(mutant.path, STAGES[0]) | {test.partition("::")[0] for test in tests}
             yield stage, sorted(files, key=lambda test: (len(changed.imports(test)), test))
 
     @cache  # noqa: B019 - one checkout for the whole run
