@@ -204,7 +204,9 @@ class Attempt(ABC):
             priority=priority,
             pools=frozenset(spec.pool for spec in specs),
             asked=frozenset(pool for pool, _ in asked),
-            unaccepted=frozenset(unaccepted.union(spec.pool for spec in unasked)),
+            unaccepted=frozenset(
+                unaccepted.union(spec.pool for spec in unasked if not spec.flavor.by_placeholders)
+            ),
             held=frozenset(held),
             short=frozenset(pool for pool, is_accepted in waits if is_accepted),
             by_pods=frozenset(pool for pool, request in asked if isinstance(request, PlaceholderSet)),

@@ -166,7 +166,7 @@ def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often() -> None:
     entry = world.workloads["a"].check_state("gang")
     assert entry is not None
     assert "TopologyAffinityError" in entry.message
-    assert 6 <= len(made) - 4 <= 12
+    assert 6 <= len(made) - count <= 12
     for _ in range(30):
         world.now += timedelta(seconds=1)
         world.settle()
@@ -185,16 +185,30 @@ def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -
     assert world.ended == ["a"]
 
 
-def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it() -> None:
+@pytest.mark.parametrize("splits", [["a"], ["a", "b"]], ids=["in the queue", "and behind it"])
+def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it(splits: list[str]) -> None:
     world = world_of(l4=4)
     world.order = lambda names: []  # The cloud answers no request.
-    world.submit("split", {"big": ("h100", 1), "small": ("l4", 1)})
-    tick(world)
+    for name in splits:
+        world.submit(name, {"big": ("h100", 1), "small": ("l4", 1)})
+        tick(world)
     world.submit("tiny", {"main": ("l4", 1)})
     prioritized(world, "high", 2, priority=1000)
     for _ in range(3):
         tick(world)
     assert {"tiny", "high"} <= world.started.keys()
+
+
+def test_a_gang_whose_head_has_no_place_stops_nobody() -> None:
+    no_nodes = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_details=())
+    world = world_of(dataclasses.replace(PLACED, flavors=(*PLACED.flavors, no_nodes)), l4=2)
+    world.submit("a", {"head": ("cpu", 1), "main": ("l4", 1)})
+    tick(world)
+    world.submit("b", {"main": ("l4", 1)})
+    for _ in range(3):
+        tick(world)
+    assert "b" in world.started
+    assert entry_state(world, "a") is State.PENDING
 
 
 @pytest.mark.parametrize("stock", [3, 4])
