@@ -211,7 +211,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         held = _hold_back(
             snapshot, format_backoff(history), requeue_at=_next_look(snapshot, history.retry_at)
         )
-        return _preempt_instead_of(snapshot, held)
+        return held if snapshot.was_recalled else _preempt_instead_of(snapshot, held)
     if snapshot.wants_retry and (delay := snapshot.cluster_snapshot.retry_delay):
         return _hold_back(snapshot, format_backoff(history), requeue_at=snapshot.now + delay)
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)

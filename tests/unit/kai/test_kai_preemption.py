@@ -1,5 +1,6 @@
 """A gang that is entitled to what others hold, where no more nodes come: KAI gets all of it, or nothing."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.controller.kai.objects import GatedStatus
-from muster.model.gangpolicy import OverQuota
+from muster.model.gangpolicy import OverQuota, RetryPolicy
 from tests.length import examples
 from tests.unit.kai.kai_world import hosts_of, queue, replace
 from tests.unit.kai.placed_kai_world import view_of
@@ -212,6 +213,20 @@ def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None
     assert here.gated("inference") == 3
     assert here.running("training") == 5
     assert any(told.reason == "GangRecalled" for told in here.told)
+
+
+@POOLS
+def test_a_gang_that_kai_never_makes_room_for_is_given_up(pool: str) -> None:
+    """Its pods are made anew each time, and have no history of their own."""
+    here = training_runs(pool)
+    here.policy = dataclasses.replace(here.policy, retry=RetryPolicy(deadline=timedelta(hours=2)))
+    here.evicts = False
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 3 * 60)
+    (refused,) = {said for pod in here.of("inference") if (said := parse_history(pod).refused)}
+    assert "KAI has made no room for it within 5m" in refused
+    assert here.gated("inference") == 3
+    assert here.running("training") == 5
 
 
 @POOLS
