@@ -119,7 +119,7 @@ def stalls_at(
     """
     listed = tuple(requests)
     sets = [each for each in listed if isinstance(each, PlaceholderSet)]
-    keeps = len(sets) < len(listed) or any(each.bound for each in sets)
+    keeps = len(sets) < len(listed) or any(each.bound or each.ended for each in sets)
     short = (each for each in sets if not each.is_bound and each.waits_for != BOOTING)
     moments = (
         (_past(each.progressed_at, now) or now, each)

@@ -148,9 +148,10 @@ def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     assert f"{stock} of 3 l4 nodes" in failure
 
 
-def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often() -> None:
+@pytest.mark.parametrize("count", [4, 1])
+def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int) -> None:
     world = world_of(l4=4)
-    world.submit("a", {"main": ("l4", 4)})
+    world.submit("a", {"main": ("l4", count)})
     world.kueue()
     world.settle()
     made = set[str]()
