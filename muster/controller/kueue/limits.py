@@ -21,6 +21,7 @@ from muster.controller.gangs.limits import (
     too_large,
     too_many_nodes,
     too_many_pods,
+    uncopied_fields,
 )
 from muster.controller.gangs.node_choice import ANY_NODE, domains
 from muster.controller.gangs.objects import TopologySpreadConstraint
@@ -292,15 +293,17 @@ def _has_domains(exclusive: Exclusive, flavor: FlavorPolicy, policy: GangPolicy)
     return not too_large(amounts, flavor) and not too_many_nodes(exclusive.count, flavor)
 
 
-def lacks_copies(pod_set: JobPodSet, flavor: FlavorPolicy) -> Sequence[str]:
+def lacks_copies(
+    pod_set: JobPodSet, flavor: FlavorPolicy, *, beside: Iterable[JobPodSet] = ()
+) -> Sequence[str]:
     """What of its pods placeholders of the pool would lack, so that they may stand where the pods do not fit.
-    What only keeps two of them from one node is no lack where a node has no room for two.
+    `beside`: what else of the gang goes there.
     """
     if not flavor.by_placeholders:
         return ()
-    placed = on_nodes(pod_set, flavor)
-    is_alone = any(2 * placed.amounts.get(name, 0) > size for name, size in flavor.node.items())
-    return [each.field for each in placed.uncopied if not (each.on_one_node and is_alone)]
+    placed, *others = (on_nodes(each, flavor) for each in (pod_set, *beside))
+    sizes = (each.amounts for each in (placed, *others))
+    return uncopied_fields(placed.uncopied, placed.amounts, sizes, flavor)
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
@@ -315,6 +318,10 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
     if (count := sum(on_nodes(each, large[0]).count for each, large in placed)) > MOST_PLACEHOLDERS:
         name = placed[0][0].name if len(placed) == 1 else "the gang"
         yield too_many_pods(name, count, [flavor for _, large in placed for flavor in large])
+
+    def pinned_to(flavor: FlavorPolicy) -> list[JobPodSet]:
+        return [each for each, large in listed if list(large) == [flavor]]
+
     for pod_set, large in listed:
         suited = pools.suited(pod_set)
         if suited and not large:
@@ -327,8 +334,9 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
             yield per_pool(f"{pod_set.name}{apart}", min(nodes for nodes, _ in sizes), large)
         elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             yield part_of_slice(pod_set.name, large)
-        elif large and all(lacks_copies(pod_set, flavor) for flavor in large):
-            yield not_copied(pod_set.name, lacks_copies(pod_set, large[0]), large[0].name)
+        elif large and all(lacks_copies(pod_set, flavor, beside=pinned_to(flavor)) for flavor in large):
+            lacking = lacks_copies(pod_set, large[0], beside=pinned_to(large[0]))
+            yield not_copied(pod_set.name, lacking, large[0].name)
         elif len(large) == 1:
             only = large[0]
             shared = on_nodes(pod_set, only)
