@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from muster.controller.gangs.demand import TOPOLOGY
 from muster.controller.gangs.gpu_parts import asked_memory, read_share, shared_gpus
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
@@ -174,14 +175,16 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
 
 
 def with_parts(pod_set: JobPodSet, policy: GangPolicy, queue: Queue | None = None) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations: of the smallest GPU that holds them, in the
-    pools that its nodes and its queue leave. Raises ValueError for what is no part, and for what KAI's
-    webhook refuses pods for.
+    """With what KAI reads of its annotations: the topology that they require, and the parts of GPUs, of the
+    smallest GPU that holds them in the pools that its nodes and its queue leave. Raises ValueError for what
+    is no part, and for what KAI's webhook refuses pods for.
 
     Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
     """
     if not policy.kai:
         return pod_set
+    if names.KAI_REQUIRED_PLACEMENT in pod_set.notes:
+        pod_set = replace(pod_set, uncopied=(*pod_set.uncopied, TOPOLOGY))
     asked = asked_memory(pod_set.notes)
     sizes = sorted(
         each.gpu_memory
