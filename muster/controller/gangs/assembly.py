@@ -7,6 +7,7 @@ the nodes are verified (verify.py); a failure or a passed deadline ends the atte
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -284,8 +285,8 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
     for spec in attempt.gang.request_specs:
         request = attempt.current[spec.shape]
         if isinstance(request, PlaceholderSet) and request.untainted:
-            holds = (HoldNode(node=node, held_as=request.held_as) for node in request.untainted)
-            return CreateNext(actions=tuple(holds), limit=limit)
+            hold = partial(HoldNode, held_as=request.held_as, attempt=attempt.labels[ATTEMPT])
+            return CreateNext(actions=tuple(hold(node=node) for node in request.untainted), limit=limit)
         if not request.status.holds("Provisioned"):
             return Wait(status=_accepted_status(spec, request), limit=limit)
         if detail := missing_detail(spec, request):
