@@ -19,7 +19,7 @@ from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import OwnerReference
 from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS
+from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.length import examples
 from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
@@ -182,6 +182,27 @@ def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -
         tick(world)
     assert not world.placeholders
     for _ in range(40):
+        tick(world)
+    assert world.ended == ["a"]
+
+
+def test_placeholders_are_given_back_when_a_cloud_is_asked_again_for_its_part() -> None:
+    """One of its nodes turned out to be broken while others were waited for."""
+    world = world_of(l4=2, h100=2)
+    world.submit("a", {"big": ("h100", 1), "small": ("l4", 3)})
+    for _ in range(4):
+        tick(world)
+    assert len(world.placeholders) == 3
+    world.stock["l4"], world.delay = 3, {"h100": timedelta(minutes=20)}
+    (broken,) = (key for key, held in world.nodes.items() if held.metadata.labels[POOL_LABEL] == "h100")
+    world.condition(broken, "AcceleratedHardwareReady", "False")
+    seen: dict[str, datetime] = {}
+    for _ in range(3):
+        world.close_broken(seen)
+        tick(world)
+    assert world.requests
+    assert not world.placeholders
+    for _ in range(60):
         tick(world)
     assert world.ended == ["a"]
 
