@@ -17,8 +17,8 @@ from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import GangPolicy
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
-"""A gang that waits reports why when nothing of it has changed for so long: most go on before, and nodes that
-come one after another would each be a write.
+"""A gang that waits reports why when nothing of it has changed for so long, or for a tenth of the time since
+its requests were answered: most go on before, and nodes that come one after another would each be a write.
 """
 
 
@@ -94,13 +94,14 @@ def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) 
     return _at(min(quota_since, now), _usable(policy), "bookingWindow")
 
 
-def settles_at(changed: datetime | None, *, now: datetime) -> datetime | None:
+def settles_at(changed: datetime | None, *, now: datetime, since: datetime | None = None) -> datetime | None:
     """When what changed last at that moment is settled; None where it is now. A moment ahead of our own clock
-    counts as settled: the wait would be as long as the clocks differ.
+    counts as settled: the wait would be as long as the clocks differ. `since`: when it began to change.
     """
-    if changed is None or not changed <= now < changed + SETTLED_AFTER:
+    if changed is None:
         return None
-    return changed + SETTLED_AFTER
+    settled = changed + max(SETTLED_AFTER, (changed - (since or changed)) / 10)
+    return settled if changed <= now < settled else None
 
 
 def stall_after(policy: GangPolicy) -> timedelta:

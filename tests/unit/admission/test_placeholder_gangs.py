@@ -559,21 +559,46 @@ def test_nodes_that_come_one_after_another_are_one_write() -> None:
     for count in range(1, 8):
         world.now += timedelta(seconds=2)
         world.stock["l4"] = count
-        world.cloud()
-        for name, pod in world.placeholders.items():
-            if pod.spec.node_name and not pod.status.conditions:
-                bound = with_condition((), "PodScheduled", "True", world.now)
-                world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+        bind(world)
         world.settle()
-        entry = world.workloads["a"].check_state("gang")
-        assert entry is not None
-        said.add(entry.message)
+        said.add(message_of(world))
     assert len(said) == 1, said
     world.now += timedelta(seconds=10)
     world.settle()
+    assert message_of(world).startswith("7 of 8 l4 nodes")
+
+
+def bind(world: PlacedWorld) -> None:
+    """As the scheduler does, which says when."""
+    world.cloud()
+    for name, pod in world.placeholders.items():
+        if pod.spec.node_name and not pod.status.conditions:
+            bound = with_condition((), "PodScheduled", "True", world.now)
+            world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+
+
+def message_of(world: PlacedWorld) -> str:
     entry = world.workloads["a"].check_state("gang")
     assert entry is not None
-    assert entry.message.startswith("7 of 8 l4 nodes")
+    return entry.message
+
+
+def test_nodes_that_come_far_apart_are_few_writes() -> None:
+    world = world_of(l4=1)
+    world.submit("a", {"main": ("l4", 100)})
+    world.policy = dataclasses.replace(PLACED, flavors=(dataclasses.replace(PLACED.flavors[0], max_nodes=0),))
+    tick(world)
+    said = list[str]()
+    for world.stock["l4"] in range(1, 93):
+        world.now += timedelta(seconds=5)
+        bind(world)
+        world.settle()
+        world.still()
+        said.append(message_of(world))
+    assert len(set(said)) <= 12
+    world.now += timedelta(minutes=3)
+    world.settle()
+    assert message_of(world).startswith("92 of 100 l4 nodes")
 
 
 def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> None:
