@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.autoscaler_words import BOOTING, NONE_COMES
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import Gang
@@ -115,8 +115,8 @@ def stalls_at(
     requests: Iterable[ProvisioningRequest], policy: GangPolicy, *, now: datetime
 ) -> tuple[datetime, PlaceholderSet] | None:
     """When nothing came for so long, and for which set. While nodes boot none has stalled. A gang without any
-    node costs nothing: it waits, unless its pool is out of stock, and then it fails as a ProvisioningRequest
-    does.
+    node costs nothing: it waits, unless none is to come, and then it fails as a ProvisioningRequest does:
+    gangs of lower priority wait for it.
     """
     listed = tuple(requests)
     sets = [each for each in listed if isinstance(each, PlaceholderSet)]
@@ -125,7 +125,7 @@ def stalls_at(
     moments = (
         (_past(each.progressed_at, now) or now, each)
         for each in short
-        if keeps or each.waits_for == OUT_OF_STOCK
+        if keeps or each.waits_for in NONE_COMES
     )
     first = min(moments, key=lambda found: found[0], default=None)
     return (first[0] + stall_after(policy), first[1]) if first else None

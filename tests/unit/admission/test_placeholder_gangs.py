@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
-from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.autoscaler_words import BOOTING, NO_MACHINE, OUT_OF_STOCK
 from muster.controller.gangs.demand import pod_amounts, pod_needs
 from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
@@ -128,7 +128,14 @@ def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     ("stock", "words", "minutes"),
-    [(2, "", 6), (2, OUT_OF_STOCK, 6), (0, OUT_OF_STOCK, 6), (2, BOOTING, 31), (0, "", 31)],
+    [
+        (2, "", 6),
+        (2, OUT_OF_STOCK, 6),
+        (0, OUT_OF_STOCK, 6),
+        (0, NO_MACHINE, 6),
+        (2, BOOTING, 31),
+        (0, "", 31),
+    ],
 )
 def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     stock: int, words: str, minutes: int
