@@ -16,6 +16,7 @@ from muster.controller.kai.labels import is_gated, preempts_since
 from muster.controller.kai.objects import GatedStatus
 from muster.model.gangpolicy import OverQuota, RetryPolicy
 from tests.length import examples
+from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import hosts_of, queue, replace
 from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
@@ -200,6 +201,17 @@ def test_nodes_that_come_for_another_gang_are_not_taken() -> None:
     run(here, 6)
     assert here.gated("owner") == 0
     assert here.gated("inference") == 3
+
+
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_no_gang_passes_for_room_on_a_broken_node(harm: Harm) -> None:
+    here = training_runs("l4")
+    broken = next(where for where in here.places() if where in here.nodes)
+    harm(here, broken)
+    submit(here, "inference", "l4", 2, "inference")
+    run(here, 4)
+    assert here.running("inference") == 3
+    assert broken not in {host for pod in here.of("inference") for host in hosts_of(pod)}
 
 
 @POOLS
