@@ -60,6 +60,7 @@ class HoldNode:
 
     node: str
     held_as: str
+    attempt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

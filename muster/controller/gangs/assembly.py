@@ -7,6 +7,7 @@ the nodes are verified (verify.py); a failure or a passed deadline ends the atte
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -169,6 +170,10 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         return failed_now
     if not isinstance(step, Wait):
         return step
+    if attempt.awaits_queue and not step.releases:
+        # A cloud was asked again for what was lost: nodes of placeholders would be paid for meanwhile.
+        placed = [spec for spec in attempt.gang.request_specs if spec.flavor.by_placeholders]
+        step = replace(step, releases=_release(attempt, placed))
     if holds := placeholders.due(attempt, policy):
         return _hold_nodes(holds, limit)
     looks = (
@@ -271,9 +276,9 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
         return _give_way(attempt, limit)
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
+        if spec.flavor.by_placeholders and attempt.awaits_queue:
+            break
         if request is None:
-            if spec.flavor.by_placeholders and attempt.awaits_queue:
-                break
             return _create_next(attempt, policy, spec, limit)
         if isinstance(request, PlaceholderSet) and request.lacks_pods(attempt.now):
             return CreateNext(actions=(_create_request(attempt, policy, spec),), limit=limit)
@@ -284,8 +289,8 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
     for spec in attempt.gang.request_specs:
         request = attempt.current[spec.shape]
         if isinstance(request, PlaceholderSet) and request.untainted:
-            holds = (HoldNode(node=node, held_as=request.held_as) for node in request.untainted)
-            return CreateNext(actions=tuple(holds), limit=limit)
+            hold = partial(HoldNode, held_as=request.held_as, attempt=attempt.labels[ATTEMPT])
+            return CreateNext(actions=tuple(hold(node=node) for node in request.untainted), limit=limit)
         if not request.status.holds("Provisioned"):
             return Wait(status=_accepted_status(spec, request), limit=limit)
         if detail := missing_detail(spec, request):
@@ -437,6 +442,11 @@ def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
     no backoff.
     """
     specs = [spec for spec in attempt.gang.request_specs if spec.pool in attempt.surroundings.must_give_way]
+    return replace(_await_turn(attempt, specs[0], limit), releases=_release(attempt, specs))
+
+
+def _release(attempt: Attempt, specs: Iterable[RequestSpec]) -> tuple[Delete, ...]:
+    """Everything of these requests that is not deleted as outdated."""
     names = {attempt.request_name(spec) for spec in specs}
     released = deletions(
         (each for each in attempt.requests if each.metadata.name in names),
@@ -444,8 +454,7 @@ def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
         (each for each in attempt.placeholders if request_of_placeholder(each.metadata.name) in names),
     )
     outdated = delete_outdated(attempt)
-    releases = tuple(action for action in released if action not in outdated)
-    return replace(_await_turn(attempt, specs[0], limit), releases=releases)
+    return tuple(action for action in released if action not in outdated)
 
 
 def _await_turn(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Wait:

@@ -132,13 +132,20 @@ class Attempt(ABC):
         return tuple(r for r in self.requests if r.metadata.labels.get(ATTEMPT) == attempt)
 
     @property
+    def last_answer(self) -> datetime | None:
+        """When a request of it was made or answered last."""
+        moments = (
+            *(request.metadata.creation_timestamp for request in self.attempted),
+            *(each.last_transition_time for request in self.attempted for each in request.status.conditions),
+        )
+        return max((moment for moment in moments if moment), default=None)
+
+    @property
     def last_progress(self) -> datetime | None:
         """When something of what it has asked for changed last: its requests, the nodes that it waits for."""
-        requests = self.attempted
         moments = (
-            *(request.metadata.creation_timestamp for request in requests),
-            *(each.last_transition_time for request in requests for each in request.status.conditions),
-            *(request.progressed_at for request in requests if isinstance(request, PlaceholderSet)),
+            self.last_answer,
+            *(request.progressed_at for request in self.attempted if isinstance(request, PlaceholderSet)),
             *(node.status.since("Ready") for node in self.surroundings.nodes),
         )
         return max((moment for moment in moments if moment), default=None)
@@ -204,7 +211,9 @@ class Attempt(ABC):
             priority=priority,
             pools=frozenset(spec.pool for spec in specs),
             asked=frozenset(pool for pool, _ in asked),
-            unaccepted=frozenset(unaccepted.union(spec.pool for spec in unasked)),
+            unaccepted=frozenset(
+                unaccepted.union(spec.pool for spec in unasked if not spec.flavor.by_placeholders)
+            ),
             held=frozenset(held),
             short=frozenset(pool for pool, is_accepted in waits if is_accepted),
             by_pods=frozenset(pool for pool, request in asked if isinstance(request, PlaceholderSet)),

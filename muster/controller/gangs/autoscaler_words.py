@@ -1,9 +1,9 @@
 """What autoscalers say about pods that wait for a node, in the words of a gang's check.
 
-Reads the Events about placeholders and, where Karpenter has begun to make a node, about its NodeClaim. Of all
-words two decide: a gang that keeps nodes and gets no further one fails soon, unless "nodes are booting", and
-one without a node if its pool is "out of stock" (deadlines.py). Without Events a gang does not say why. The
-gravest word is kept while its Event exists, so that a text does not change with every try of the autoscaler.
+Reads the Events about placeholders and, where Karpenter has begun to make a node, about its NodeClaim. Some
+words decide: a gang that keeps nodes and gets no further one fails soon, unless "nodes are booting", and one
+without a node if none is to come (deadlines.py). Without Events a gang does not say why. The gravest word is
+kept while its Event exists, so that a text does not change with every try of the autoscaler.
 """
 
 import re
@@ -56,6 +56,10 @@ OF_CLAIMS: Final = Selection(namespace="default", fields="involvedObject.kind=No
 """Events about what has no namespace are in this one."""
 
 OUT_OF_STOCK: Final = "out of stock"
+NO_MACHINE: Final = "no machine of the pool fits, or none is on offer now"
+NO_GROUP: Final = "no node group grows for them"
+NONE_COMES: Final = frozenset({OUT_OF_STOCK, NO_MACHINE, NO_GROUP})
+"""Words by which no node is on its way, and none will be for a while."""
 BOOTING: Final = "nodes are booting"
 _NOMINATED: Final = re.compile(r"nodeclaim/([a-z0-9.-]+)")
 _RULES: Final = tuple(
@@ -69,9 +73,9 @@ _RULES: Final = tuple(
         (r"NodeClassNotReady|LaunchFailed|ScaleUpFailed|failed to launch", "the launch of a node failed"),
         (
             r"incompatible|no instance type|not satisfy",
-            "no machine of the pool fits, or none is on offer now",
+            NO_MACHINE,
         ),
-        (r"NotTriggerScaleUp", "no node group grows for them"),
+        (r"NotTriggerScaleUp", NO_GROUP),
         (r"Nominated|TriggeredScaleUp", BOOTING),
     )
 )

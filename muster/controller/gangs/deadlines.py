@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.autoscaler_words import BOOTING, NONE_COMES
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import GangPolicy
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
-"""A gang that waits reports why when nothing of it has changed for so long: most go on before, and nodes that
-come one after another would each be a write.
+"""A gang that waits reports why when nothing of it has changed for so long, or for a tenth of the time since
+its requests were answered: most go on before, and nodes that come one after another would each be a write.
 """
 
 
@@ -94,13 +94,14 @@ def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) 
     return _at(min(quota_since, now), _usable(policy), "bookingWindow")
 
 
-def settles_at(changed: datetime | None, *, now: datetime) -> datetime | None:
+def settles_at(changed: datetime | None, *, now: datetime, since: datetime | None = None) -> datetime | None:
     """When what changed last at that moment is settled; None where it is now. A moment ahead of our own clock
-    counts as settled: the wait would be as long as the clocks differ.
+    counts as settled: the wait would be as long as the clocks differ. `since`: when it began to change.
     """
-    if changed is None or not changed <= now < changed + SETTLED_AFTER:
+    if changed is None:
         return None
-    return changed + SETTLED_AFTER
+    settled = changed + max(SETTLED_AFTER, (changed - (since or changed)) / 10)
+    return settled if changed <= now < settled else None
 
 
 def stall_after(policy: GangPolicy) -> timedelta:
@@ -114,17 +115,17 @@ def stalls_at(
     requests: Iterable[ProvisioningRequest], policy: GangPolicy, *, now: datetime
 ) -> tuple[datetime, PlaceholderSet] | None:
     """When nothing came for so long, and for which set. While nodes boot none has stalled. A gang without any
-    node costs nothing: it waits, unless its pool is out of stock, and then it fails as a ProvisioningRequest
-    does.
+    node costs nothing: it waits, unless none is to come, and then it fails as a ProvisioningRequest does:
+    gangs of lower priority wait for it.
     """
     listed = tuple(requests)
     sets = [each for each in listed if isinstance(each, PlaceholderSet)]
-    keeps = len(sets) < len(listed) or any(each.bound for each in sets)
+    keeps = len(sets) < len(listed) or any(each.bound or each.ended for each in sets)
     short = (each for each in sets if not each.is_bound and each.waits_for != BOOTING)
     moments = (
         (_past(each.progressed_at, now) or now, each)
         for each in short
-        if keeps or each.waits_for == OUT_OF_STOCK
+        if keeps or each.waits_for in NONE_COMES
     )
     first = min(moments, key=lambda found: found[0], default=None)
     return (first[0] + stall_after(policy), first[1]) if first else None

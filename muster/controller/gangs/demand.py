@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import NodeSelectorTerm, PodAffinity, PodSp
 from muster.controller.kube.resource import LARGEST_SHARED
 from muster.model import pods
 from muster.model.gangpolicy import FlavorPolicy
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, KAI_REQUIRED_PLACEMENT
 from muster.model.pods import Amounts
 
 # What a pod demands of its node that a placeholder does not copy.
@@ -35,6 +35,10 @@ class Uncopied:
 
     field: str
     on_one_node: bool = False
+
+
+TOPOLOGY: Final = Uncopied(field=f"annotation {KAI_REQUIRED_PLACEMENT}")
+"""With KAI. Of an object it holds for all of its pods."""
 
 
 def uncopied(spec: PodSpec) -> tuple[Uncopied, ...]:

@@ -5,12 +5,12 @@ the webhooks.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.demand import Demand, Uncopied
 from muster.controller.gangs.identity import digest
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
@@ -59,12 +59,25 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
 def not_by_placeholders(spec: RequestSpec) -> str | None:
     """Why its placeholders could stand on nodes that its own pods do not fit on."""
     for demand in spec.demands:
-        fields = [
-            each.field for each in demand.uncopied if not (each.on_one_node and _is_alone(demand, spec))
-        ]
-        if fields:
+        amounts, beside = demand.needs.amounts, (each.needs.amounts for each in spec.demands)
+        if fields := uncopied_fields(demand.uncopied, amounts, beside, spec.flavor):
             return not_copied(demand.pod_set, fields, spec.pool)
     return None
+
+
+def uncopied_fields(
+    found: Sequence[Uncopied], amounts: Amounts, beside: Iterable[Amounts], flavor: FlavorPolicy
+) -> Sequence[str]:
+    """What of pods of this size placeholders would lack. What only keeps pods off a node that they would
+    share is no lack where no node has room for one of them and another of the gang's, whose sizes are
+    `beside`.
+    """
+    others = tuple(beside)
+    is_alone = any(
+        amounts.get(name, 0) + min(each.get(name, 0) for each in others) > size
+        for name, size in flavor.node.items()
+    )
+    return [each.field for each in found if not (each.on_one_node and is_alone)]
 
 
 def not_copied(name: str, fields: Sequence[str], pool: str) -> str:
@@ -73,15 +86,6 @@ def not_copied(name: str, fields: Sequence[str], pool: str) -> str:
         f"{name} has {' and '.join(fields)}, and pool {pool} gets gangs by placeholders, which do not copy "
         "that; remove it or make it a preference, or have the pool written with `capacity: queued` or "
         "`gangs: none`"
-    )
-
-
-def _is_alone(demand: Demand, spec: RequestSpec) -> bool:
-    """No node of its pool has room for one of its pods and another pod of the request."""
-    return any(
-        demand.needs.amounts.get(name, 0) + min(each.needs.amounts.get(name, 0) for each in spec.demands)
-        > size
-        for name, size in demand.flavor.node.items()
     )
 
 

@@ -9,6 +9,7 @@ rejections, create_errors.py the others.
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from muster.controller.gangs.actions import (
     CreateSet,
     CreateTemplates,
     Delete,
+    HoldNode,
     delete,
 )
 from muster.controller.gangs.altered import alterations
@@ -32,6 +34,7 @@ from muster.controller.gangs.create_errors import (
 )
 from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import (
+    NODE,
     PLACEHOLDER,
     POD,
     POD_TEMPLATE,
@@ -42,6 +45,7 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.owner import Owner, Owners
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholders import named, pod
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request, set_notes
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Status
@@ -71,6 +75,7 @@ class Requests:
         clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
     ) -> None:
         self._client, self._caches = client, caches
+        self._taints = NodeTaints(client, remember=partial(self.remember, NODE))
         self._startup = Startup(clock)
         self._log = structlog.get_logger("requests")
 
@@ -124,6 +129,14 @@ class Requests:
             self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
             for name, index in named(action.request, action.spec)
         )
+
+    async def hold_node(self, action: HoldNode) -> None:
+        try:
+            await self._taints.hold(action.node, held_as=action.held_as)
+        except ApiError as error:
+            if not self._is_verdict(Key("", f"{action.held_as}/{action.node}"), error):
+                raise
+            raise _rejected(f"taint of node {action.node}", error, attempt=action.attempt) from error
 
     async def delete(self, action: Delete) -> None:
         await self._delete(_KINDS[action.kind], Key(action.namespace, action.name), uid=action.uid)
@@ -257,7 +270,8 @@ def _attempt(body: Json) -> str:
 
 
 _WORDS: Final = re.compile(
-    r"cannot create resource|not yet ready to handle request|status unknown for quota|failed calling webhook"
+    r"cannot (create|get|patch) resource|not yet ready to handle request|status unknown for quota|"
+    r"failed calling webhook"
 )
 """Of k8s.io/apiserver 0.36: forbiddenMessage in endpoints/handlers/responsewriters/errors.go, the wait of
 admission/plugin/webhook/generic, policy/generic and namespace/lifecycle, checkRequest in

@@ -41,7 +41,9 @@ class TurnPosition:
     asked: frozenset[str] = frozenset()
     """Pools in which it has live requests."""
     unaccepted: frozenset[str] = frozenset()
-    """Pools in which it still has a request to make or to be Accepted."""
+    """Pools in which it still has a request to make or to be Accepted. None by placeholders: no cloud queues
+    those.
+    """
     held: frozenset[str] = frozenset()
     """Pools in which a request of it is Provisioned."""
     short: frozenset[str] = frozenset()
@@ -59,6 +61,11 @@ class TurnPosition:
     def is_waiting(self) -> bool:
         """It has requested nothing yet."""
         return bool(self.next_pool) and not self.asked
+
+    @property
+    def entering(self) -> frozenset[str]:
+        """Pools in which it waits to begin: those of clouds' queues, where it has any, as they come first."""
+        return self.unaccepted or self.pools
 
     @property
     def is_asking(self) -> bool:
@@ -129,10 +136,10 @@ class Line:
             return True
         if gang.asked:
             return False
+        if any(_is_before(self._lanes[pool].waiting, gang) for pool in gang.unaccepted):
+            return True
         # One that has begun completes what it holds a part of before others take from the same pool.
-        return any(
-            _is_before(lane.waiting, gang) or _is_before(lane.short, gang) for lane in self._lanes_of(gang)
-        )
+        return any(_is_before(self._lanes[pool].short, gang) for pool in gang.entering)
 
     @staticmethod
     def _goes_first(other: TurnPosition, gang: TurnPosition) -> bool:
@@ -205,7 +212,7 @@ class Line:
     def _ranked(self, gang: TurnPosition) -> Iterator[list[Order]]:
         """The lists that it is in."""
         if gang.is_waiting:
-            yield from (lane.waiting for lane in self._lanes_of(gang))
+            yield from (self._lanes[pool].waiting for pool in gang.entering)
         if gang.holds_part:
             yield from (self._lanes[pool].holding for pool in gang.held)
             yield from (self._lanes[pool].short for pool in gang.short)

@@ -211,7 +211,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         held = _hold_back(
             snapshot, format_backoff(history), requeue_at=_next_look(snapshot, history.retry_at)
         )
-        return _preempt_instead_of(snapshot, held)
+        return held if snapshot.was_recalled else _preempt_instead_of(snapshot, held)
     if snapshot.wants_retry and (delay := snapshot.cluster_snapshot.retry_delay):
         return _hold_back(snapshot, format_backoff(history), requeue_at=snapshot.now + delay)
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
@@ -486,7 +486,7 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else step.status
     status, looks = set_status(snapshot, message), [step.limit.at] if runs else []
-    settled = settles_at(snapshot.last_progress, now=snapshot.now)
+    settled = settles_at(snapshot.last_progress, now=snapshot.now, since=snapshot.last_answer)
     is_first = STATUS not in snapshot.batch.leader.metadata.annotations
     if status and runs and settled and not is_first:
         status, looks = (), [*looks, settled]

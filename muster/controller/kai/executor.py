@@ -7,7 +7,6 @@ once. Requests are muster.controller.gangs'; decide.py decides what to do.
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -22,14 +21,13 @@ from muster.controller.gangs.actions import (
     HoldNode,
 )
 from muster.controller.gangs.identity import template_name
-from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.placeholders import quantity
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import to_annotations
-from muster.controller.gangs.taints import NodeTaints
 from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kai.actions import (
     Action,
@@ -57,7 +55,6 @@ class Executor:
 
     def __init__(self, client: Client, *, events: EventRecorder, requests: Requests) -> None:
         self._client, self._events, self._requests = client, events, requests
-        self._taints = NodeTaints(client, remember=partial(requests.remember, NODE))
 
     async def run(
         self, actions: Sequence[Action], *, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
@@ -82,8 +79,8 @@ class Executor:
                 await self._create_templates(cluster, action, pod_group_demands)
             case CreateSet():
                 await self._requests.create_set(owner_of(cluster), action)
-            case HoldNode(node=node, held_as=held_as):
-                await self._taints.hold(node, held_as=held_as)
+            case HoldNode():
+                await self._requests.hold_node(action)
             case CreateRequest():
                 await self._requests.create_request(owner_of(cluster), action)
             case Delete():

@@ -18,6 +18,7 @@ from muster.model.names import (
     GROUP,
     JOB_PARAMETER_PREFIX,
     KAI_BATCH_MINIMUM,
+    KAI_REQUIRED_PLACEMENT,
     UNDISTURBED,
 )
 from muster.model.work import GATED, WorkKind
@@ -133,8 +134,7 @@ class PriorityClass(Object, frozen=True):
     global_default: bool = False
 
 
-REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
-"""Annotation of a gang's object, or of its pods: the level of a topology that they may not leave."""
+REQUIRED_PLACEMENT = KAI_REQUIRED_PLACEMENT
 POD_ANNOTATIONS = (
     f"{GROUP}/",
     "autoscaling.x-k8s.io/",

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from muster.controller.gangs.demand import Demand, PodNeeds, Uncopied, pod_amounts, pod_needs, uncopied
+from muster.controller.gangs.demand import (
+    TOPOLOGY,
+    Demand,
+    PodNeeds,
+    Uncopied,
+    pod_amounts,
+    pod_needs,
+    uncopied,
+)
 from muster.controller.gangs.gpu_parts import Share, read_share, shared_gpus
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
@@ -121,8 +129,7 @@ def _place(pod: GatedPod, cluster: GangOwner, policy: GangPolicy) -> _Placed | N
 
 def _uncopied(pod: GatedPod, cluster: GangOwner) -> tuple[Uncopied, ...]:
     has_topology = any(REQUIRED_PLACEMENT in each.metadata.annotations for each in (pod, cluster))
-    topology = (Uncopied(field=f"annotation {REQUIRED_PLACEMENT}"),) if has_topology else ()
-    return (*uncopied(pod.spec), *topology)
+    return (*uncopied(pod.spec), *((TOPOLOGY,) if has_topology else ()))
 
 
 def missing_tolerations(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from muster.controller.gangs.objects import Node
 from muster.controller.gangs.usage import less
-from muster.controller.gangs.verify import PodDemand, verify
+from muster.controller.gangs.verify import PodDemand, is_usable, verify
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import GatedPod, QueueSpec
 from muster.controller.kai.queue_capacity import QueueDemand, Turn
@@ -200,7 +200,7 @@ def _hosts(claimant: Claimant, victims: Sequence[Part], rivals: Rivals) -> tuple
     pods = [pod for part in victims for pod in part.pods]
     names = dict.fromkeys(pod.spec.node_name for pod in pods)
     found = (*(rivals.nodes[name] for name in names if name in rivals.nodes), *rivals.left)
-    nodes = [node for node in found if HOSTNAME in node.metadata.labels]
+    nodes = [node for node in found if HOSTNAME in node.metadata.labels and is_usable(node)]
     placements = verify(claimant.pods, nodes=nodes, used=less(rivals.used, pods))
     if not all(placement.is_complete for placement in placements):
         return None

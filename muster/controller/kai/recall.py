@@ -39,10 +39,9 @@ def recall(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action
     """Deletes pods that have passed in vain, so that they are made again behind the gate. `kept`: attempts of
     which some pods have still to pass.
     """
-    recalls = tuple(_delete_unbound(cluster_snapshot, kept))
+    recalls = (*_delete_unbound(cluster_snapshot, kept), *_recall_preempting(cluster_snapshot, kept))
     yield from _note_recall(cluster_snapshot, recalls)
     yield from recalls
-    yield from _recall_preempting(cluster_snapshot, kept)
 
 
 def recall_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:

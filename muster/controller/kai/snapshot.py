@@ -304,6 +304,14 @@ class BatchSnapshot(Attempt):
         return retry_at is not None and retry_at <= self.now and not self.requests and not self.batch.ungated
 
     @property
+    def was_recalled(self) -> bool:
+        """Its first try is older than its pods: KAI has placed those before them nowhere. Before its next try
+        it takes no room from others.
+        """
+        first, made = self.history.first_try, self.batch.leader.metadata.creation_timestamp
+        return first is not None and made is not None and first < made
+
+    @property
     def turn(self) -> Turn | None:
         """Since when it provisions capacity; None while it has requested nothing."""
         asked = [item.metadata.creation_timestamp or self.now for item in self.requests]

@@ -203,7 +203,7 @@ class View(GangView[GangOwner]):
         if not (gangs or left):
             return Rivals()
         names = {pod.spec.node_name for gang in gangs for part in gang.parts for pod in part.pods}
-        nodes = {name: node for name in names if (node := self.nodes.get(Key("", name)))}
+        nodes = {name: node for name in names if (node := self.judged_node(name))}
         return Rivals(
             gangs=gangs,
             nodes=nodes,

@@ -370,7 +370,7 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     message = format_wait(step.status, step.limit)
     moments = [step.limit.at, *([step.requeue_at] if step.requeue_at else [])]
     reported: tuple[Action, ...] = set_pending(snapshot, message)
-    settled = settles_at(snapshot.last_change, now=snapshot.now)
+    settled = settles_at(snapshot.last_change, now=snapshot.now, since=snapshot.last_answer)
     if reported and settled and snapshot.state == State.PENDING:
         reported, moments = (), [*moments, settled]
     # The first report is an Event too: users look at their job, not at its Workload.

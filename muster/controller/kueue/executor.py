@@ -8,7 +8,6 @@ taken accepts the object only if the owner's uid matches. decide.py decides what
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -24,11 +23,10 @@ from muster.controller.gangs.actions import (
     HoldNode,
 )
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.objects import NODE, Belonging
+from muster.controller.gangs.objects import Belonging
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory, to_annotations
-from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.errors import Conflict, NotFound
 from muster.controller.kube.parallel import side_by_side
@@ -82,10 +80,7 @@ class Executor:
         """`is_current`: whether the cache of Workloads shows what every other replica has written."""
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
         self._pending, self._slice_of, self._is_current = pending, slice_of, is_current
-        self._clusters, self._taints = (
-            Clusters(client),
-            NodeTaints(client, remember=partial(requests.remember, NODE)),
-        )
+        self._clusters = Clusters(client)
 
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
@@ -102,8 +97,8 @@ class Executor:
     async def _write(self, action: Action) -> None:
         """One of many alike, in any order."""
         match action:
-            case HoldNode(node=node, held_as=held_as):
-                await self._taints.hold(node, held_as=held_as)
+            case HoldNode():
+                await self._requests.hold_node(action)
             case Delete():
                 await self._requests.delete(action)
 

@@ -33,6 +33,7 @@ from muster.model.names import (
     DEVICE_RESOURCES,
     GPU_TAINT_EFFECT,
     GPU_TAINT_VALUE,
+    KAI_REQUIRED_PLACEMENT,
     LEAST_AT_ONCE,
     POOL_LABEL,
 )
@@ -209,6 +210,12 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
     """As Kueue makes and counts them; none of a RayJob that uses a running cluster. Raises ValueError for a
     bad quantity.
     """
+    of_all = {key: said for key, said in obj.metadata.annotations.items() if key == KAI_REQUIRED_PLACEMENT}
+    for each in _pod_sets_of(obj):
+        yield dataclass_replace(each, notes={**of_all, **each.notes}) if of_all else each
+
+
+def _pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
     match obj:
         case RayJob(spec=spec) if not spec.cluster_selector:
             # In one mode it is the head's pod that submits; in another, KubeRay's default, a pod of its own.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from muster.controller.gangs.demand import TOPOLOGY
 from muster.controller.gangs.gpu_parts import asked_memory, read_share, shared_gpus
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
@@ -21,6 +22,7 @@ from muster.controller.gangs.limits import (
     too_large,
     too_many_nodes,
     too_many_pods,
+    uncopied_fields,
 )
 from muster.controller.gangs.node_choice import ANY_NODE, domains
 from muster.controller.gangs.objects import TopologySpreadConstraint
@@ -173,14 +175,16 @@ def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None
 
 
 def with_parts(pod_set: JobPodSet, policy: GangPolicy, queue: Queue | None = None) -> JobPodSet:
-    """With the parts of GPUs that KAI counts for its annotations: of the smallest GPU that holds them, in the
-    pools that its nodes and its queue leave. Raises ValueError for what is no part, and for what KAI's
-    webhook refuses pods for.
+    """With what KAI reads of its annotations: the topology that they require, and the parts of GPUs, of the
+    smallest GPU that holds them in the pools that its nodes and its queue leave. Raises ValueError for what
+    is no part, and for what KAI's webhook refuses pods for.
 
     Source: https://github.com/NVIDIA/KAI-Scheduler at v0.12.0, ValidateGpuRequests, read 2026-11-29
     """
     if not policy.kai:
         return pod_set
+    if names.KAI_REQUIRED_PLACEMENT in pod_set.notes:
+        pod_set = replace(pod_set, uncopied=(*pod_set.uncopied, TOPOLOGY))
     asked = asked_memory(pod_set.notes)
     sizes = sorted(
         each.gpu_memory
@@ -292,15 +296,17 @@ def _has_domains(exclusive: Exclusive, flavor: FlavorPolicy, policy: GangPolicy)
     return not too_large(amounts, flavor) and not too_many_nodes(exclusive.count, flavor)
 
 
-def lacks_copies(pod_set: JobPodSet, flavor: FlavorPolicy) -> Sequence[str]:
+def lacks_copies(
+    pod_set: JobPodSet, flavor: FlavorPolicy, *, beside: Iterable[JobPodSet] = ()
+) -> Sequence[str]:
     """What of its pods placeholders of the pool would lack, so that they may stand where the pods do not fit.
-    What only keeps two of them from one node is no lack where a node has no room for two.
+    `beside`: what else of the gang goes there.
     """
     if not flavor.by_placeholders:
         return ()
-    placed = on_nodes(pod_set, flavor)
-    is_alone = any(2 * placed.amounts.get(name, 0) > size for name, size in flavor.node.items())
-    return [each.field for each in placed.uncopied if not (each.on_one_node and is_alone)]
+    placed, *others = (on_nodes(each, flavor) for each in (pod_set, *beside))
+    sizes = (each.amounts for each in (placed, *others))
+    return uncopied_fields(placed.uncopied, placed.amounts, sizes, flavor)
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
@@ -315,6 +321,10 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
     if (count := sum(on_nodes(each, large[0]).count for each, large in placed)) > MOST_PLACEHOLDERS:
         name = placed[0][0].name if len(placed) == 1 else "the gang"
         yield too_many_pods(name, count, [flavor for _, large in placed for flavor in large])
+
+    def pinned_to(flavor: FlavorPolicy) -> list[JobPodSet]:
+        return [each for each, large in listed if list(large) == [flavor]]
+
     for pod_set, large in listed:
         suited = pools.suited(pod_set)
         if suited and not large:
@@ -327,8 +337,9 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
             yield per_pool(f"{pod_set.name}{apart}", min(nodes for nodes, _ in sizes), large)
         elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             yield part_of_slice(pod_set.name, large)
-        elif large and all(lacks_copies(pod_set, flavor) for flavor in large):
-            yield not_copied(pod_set.name, lacks_copies(pod_set, large[0]), large[0].name)
+        elif large and all(lacks_copies(pod_set, flavor, beside=pinned_to(flavor)) for flavor in large):
+            lacking = lacks_copies(pod_set, large[0], beside=pinned_to(large[0]))
+            yield not_copied(pod_set.name, lacking, large[0].name)
         elif len(large) == 1:
             only = large[0]
             shared = on_nodes(pod_set, only)

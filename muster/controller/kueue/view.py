@@ -98,6 +98,7 @@ class View(GangView[Workload]):
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
     left_leases: LeftLeases = field(init=False, default_factory=LeftLeases)
+    _knows_left: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         GangView.__post_init__(self)
@@ -189,8 +190,17 @@ class View(GangView[Workload]):
             for item in self.made_for(before.key):
                 self._note_left_lease(item)
 
-    def _note_left_lease(self, item: Belonging) -> None:
-        left = lease_had(item, now=self.clock())
+    def _look_for_left_leases(self) -> None:
+        """Once, those of gangs that lost their quota while no controller ran: their requests are there."""
+        for item in () if self._knows_left else (*self.requests.store, *self.templates.store):
+            owner = self.owner_of(item)
+            if owner is None or not holds_quota(owner):
+                since = [owner.status.since(each) for each in ("Finished", "Evicted")] if owner else []
+                self._note_left_lease(item, at=next(filter(None, since), None))
+        self._knows_left = True
+
+    def _note_left_lease(self, item: Belonging, *, at: datetime | None = None) -> None:
+        left = lease_had(item, now=at or self.clock())
         if left is not None and self.nodes.store.by_index(BY_LEASE, left.name):
             self.left_leases.leave(left, pool=item.metadata.annotations.get(POOL, ""))
 
@@ -206,6 +216,7 @@ class View(GangView[Workload]):
         """
         if snapshot.is_elastic:
             return ()
+        self._look_for_left_leases()
         wanted = (spec for spec in snapshot.gang.request_specs if spec.shape not in snapshot.current)
         pools = {spec.pool for spec in wanted if can_be_taken(spec)}
         return tuple(

@@ -379,6 +379,37 @@ def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(code: int, 
 
 
 @pytest.mark.parametrize(
+    ("words", "patience"),
+    [
+        ("nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'nodes' denied request", 0),
+        ('nodes "n1" is forbidden: User "muster" cannot patch resource "nodes" in API group ""', 60),
+    ],
+)
+def test_a_node_that_may_not_be_kept_ends_the_attempt_with_the_servers_words(
+    words: str, patience: float
+) -> None:
+    """It is paid for meanwhile, and the gang cannot start."""
+
+    async def scenario(hands: Hands) -> None:
+        hands.server.put("nodes", {"metadata": {"name": "n1"}, "spec": {}})
+        workload, action = await hands.seen(), HoldNode(node="n1", held_as="asked", attempt="this")
+        for hands.seconds in (0.0, 59.0) if patience else ():
+            hands.server.write_faults.append(partial(_answer, 403, words=words))
+            with pytest.raises(Forbidden):
+                await hands.run(workload, action)
+        hands.seconds = patience
+        hands.server.write_faults.append(partial(_answer, 403, words=words))
+        with pytest.raises(CreateRejected) as raised:
+            await hands.run(workload, action)
+        assert raised.value.attempt == "this"
+        failed = failure_of(raised.value)
+        assert isinstance(failed, AttemptFailed)
+        assert words in failed.failure
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize(
     ("code", "words", "outcome"),
     [
         (422, 'Pod "muster-0" is invalid: spec.containers: Required value', Unsatisfiable),

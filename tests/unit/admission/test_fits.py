@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from muster.config import load
+from muster.controller.gangs.demand import Uncopied
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools, never_fits_anywhere
 from muster.controller.kueue.webhooks import Reviews
@@ -323,3 +324,26 @@ def test_the_pods_of_a_gang_by_placeholders_count_together() -> None:
     assert not [*never_fits_anywhere([pod_set("a")], pools)]
     (reason,) = never_fits_anywhere([pod_set("a"), pod_set("b")], pools)
     assert "the gang has 6000 pods" in reason
+
+
+@pytest.mark.parametrize(("head", "is_refused"), [("l4", True), ("cpu", False)])
+def test_pods_that_keep_off_a_node_may_share_it_with_no_other_of_the_gang_either(
+    head: str, is_refused: bool
+) -> None:
+    """The controller says the same of placeholders, when nodes were to be asked for."""
+    node = {"per_node": {"cpu": "4"}, "max_nodes": 0}
+    flavors = (
+        flavor_policy("l4", 1, provisioning_class_name=PLACEHOLDER_CLASS, **node),
+        flavor_policy("cpu", 0, provisioning_class_name="", gpus_per_node=0, **node),
+    )
+
+    def pod_set(name: str, pool: str, gpus: int, **more: Any) -> JobPodSet:
+        amounts = {names.GPU_RESOURCE: Fraction(gpus), "cpu": Fraction(1)}
+        tolerated = frozenset({names.GPU_RESOURCE})
+        return JobPodSet(name=name, count=2, amounts=amounts, pool=pool, tolerated=tolerated, **more)
+
+    apart = pod_set("workers", "l4", 1, uncopied=(Uncopied(field="hostPort", on_one_node=True),))
+    reasons = [
+        *never_fits_anywhere([apart, pod_set("head", head, 0)], Pools(policy=GangPolicy(flavors=flavors)))
+    ]
+    assert ["workers has hostPort" in each for each in reasons] == [True] * is_refused

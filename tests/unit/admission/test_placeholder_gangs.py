@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
-from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.autoscaler_words import BOOTING, NO_MACHINE, OUT_OF_STOCK
 from muster.controller.gangs.demand import pod_amounts, pod_needs
 from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
@@ -19,7 +19,7 @@ from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import OwnerReference
 from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS
+from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.length import examples
 from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
@@ -128,7 +128,14 @@ def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     ("stock", "words", "minutes"),
-    [(2, "", 6), (2, OUT_OF_STOCK, 6), (0, OUT_OF_STOCK, 6), (2, BOOTING, 31), (0, "", 31)],
+    [
+        (2, "", 6),
+        (2, OUT_OF_STOCK, 6),
+        (0, OUT_OF_STOCK, 6),
+        (0, NO_MACHINE, 6),
+        (2, BOOTING, 31),
+        (0, "", 31),
+    ],
 )
 def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     stock: int, words: str, minutes: int
@@ -148,9 +155,10 @@ def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     assert f"{stock} of 3 l4 nodes" in failure
 
 
-def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often() -> None:
+@pytest.mark.parametrize("count", [4, 1])
+def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int) -> None:
     world = world_of(l4=4)
-    world.submit("a", {"main": ("l4", 4)})
+    world.submit("a", {"main": ("l4", count)})
     world.kueue()
     world.settle()
     made = set[str]()
@@ -166,7 +174,7 @@ def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often() -> None:
     entry = world.workloads["a"].check_state("gang")
     assert entry is not None
     assert "TopologyAffinityError" in entry.message
-    assert 6 <= len(made) - 4 <= 12
+    assert 6 <= len(made) - count <= 12
     for _ in range(30):
         world.now += timedelta(seconds=1)
         world.settle()
@@ -185,16 +193,51 @@ def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -
     assert world.ended == ["a"]
 
 
-def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it() -> None:
+def test_placeholders_are_given_back_when_a_cloud_is_asked_again_for_its_part() -> None:
+    """One of its nodes turned out to be broken while others were waited for."""
+    world = world_of(l4=2, h100=2)
+    world.submit("a", {"big": ("h100", 1), "small": ("l4", 3)})
+    for _ in range(4):
+        tick(world)
+    assert len(world.placeholders) == 3
+    world.stock["l4"], world.delay = 3, {"h100": timedelta(minutes=20)}
+    (broken,) = (key for key, held in world.nodes.items() if held.metadata.labels[POOL_LABEL] == "h100")
+    world.condition(broken, "AcceleratedHardwareReady", "False")
+    seen: dict[str, datetime] = {}
+    for _ in range(3):
+        world.close_broken(seen)
+        tick(world)
+    assert world.requests
+    assert not world.placeholders
+    for _ in range(60):
+        tick(world)
+    assert world.ended == ["a"]
+
+
+@pytest.mark.parametrize("splits", [["a"], ["a", "b"]], ids=["in the queue", "and behind it"])
+def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it(splits: list[str]) -> None:
     world = world_of(l4=4)
     world.order = lambda names: []  # The cloud answers no request.
-    world.submit("split", {"big": ("h100", 1), "small": ("l4", 1)})
-    tick(world)
+    for name in splits:
+        world.submit(name, {"big": ("h100", 1), "small": ("l4", 1)})
+        tick(world)
     world.submit("tiny", {"main": ("l4", 1)})
     prioritized(world, "high", 2, priority=1000)
     for _ in range(3):
         tick(world)
     assert {"tiny", "high"} <= world.started.keys()
+
+
+def test_a_gang_whose_head_has_no_place_stops_nobody() -> None:
+    no_nodes = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_details=())
+    world = world_of(dataclasses.replace(PLACED, flavors=(*PLACED.flavors, no_nodes)), l4=2)
+    world.submit("a", {"head": ("cpu", 1), "main": ("l4", 1)})
+    tick(world)
+    world.submit("b", {"main": ("l4", 1)})
+    for _ in range(3):
+        tick(world)
+    assert "b" in world.started
+    assert entry_state(world, "a") is State.PENDING
 
 
 @pytest.mark.parametrize("stock", [3, 4])
@@ -523,21 +566,46 @@ def test_nodes_that_come_one_after_another_are_one_write() -> None:
     for count in range(1, 8):
         world.now += timedelta(seconds=2)
         world.stock["l4"] = count
-        world.cloud()
-        for name, pod in world.placeholders.items():
-            if pod.spec.node_name and not pod.status.conditions:
-                bound = with_condition((), "PodScheduled", "True", world.now)
-                world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+        bind(world)
         world.settle()
-        entry = world.workloads["a"].check_state("gang")
-        assert entry is not None
-        said.add(entry.message)
+        said.add(message_of(world))
     assert len(said) == 1, said
     world.now += timedelta(seconds=10)
     world.settle()
+    assert message_of(world).startswith("7 of 8 l4 nodes")
+
+
+def bind(world: PlacedWorld) -> None:
+    """As the scheduler does, which says when."""
+    world.cloud()
+    for name, pod in world.placeholders.items():
+        if pod.spec.node_name and not pod.status.conditions:
+            bound = with_condition((), "PodScheduled", "True", world.now)
+            world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+
+
+def message_of(world: PlacedWorld) -> str:
     entry = world.workloads["a"].check_state("gang")
     assert entry is not None
-    assert entry.message.startswith("7 of 8 l4 nodes")
+    return entry.message
+
+
+def test_nodes_that_come_far_apart_are_few_writes() -> None:
+    world = world_of(l4=1)
+    world.submit("a", {"main": ("l4", 100)})
+    world.policy = dataclasses.replace(PLACED, flavors=(dataclasses.replace(PLACED.flavors[0], max_nodes=0),))
+    tick(world)
+    said = list[str]()
+    for world.stock["l4"] in range(1, 93):
+        world.now += timedelta(seconds=5)
+        bind(world)
+        world.settle()
+        world.still()
+        said.append(message_of(world))
+    assert len(set(said)) <= 12
+    world.now += timedelta(minutes=3)
+    world.settle()
+    assert message_of(world).startswith("92 of 100 l4 nodes")
 
 
 def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> None:

@@ -297,6 +297,20 @@ def test_a_controller_that_dies_with_the_lease_taken_goes_on_with_it() -> None:
     played(world, play)
 
 
+def test_a_controller_that_was_away_while_the_nodes_were_left_finds_them() -> None:
+    world = Preempted()
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        await world.kill_controller()
+        prod = await world.preempt(dev)
+        world.start_controller()
+        await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        assert world.bought == {"dev": 2}
+
+    played(world, play)
+
+
 def _tainted(world: Preempted) -> None:
     store = world.server.caches[NODE].store
     for held in list(store):

@@ -168,6 +168,7 @@ def view_of(here: PlacedWorld) -> View:
         queues=cached(QUEUE, here.queues.values()),
         priorities=cached(PRIORITY_CLASS, PRIORITIES.values()),
         policy=lambda: here.policy,
+        signs=here.signs,
     )
 
 

@@ -3,7 +3,10 @@
 import contextlib
 from dataclasses import replace as changed
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
@@ -17,8 +20,18 @@ from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
 from muster.controller.kai.objects import REQUIRED_PLACEMENT
 from muster.controller.kai.shutdown import shutdown_actions
+from muster.controller.kueue.jobs import Job
+from muster.controller.kueue.webhooks import Reviews
+from muster.controller.runtime.review import Allow, Deny
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import HELD_TAINT_KEY, KAI_PRIORITY_LABEL, PLACED_ANNOTATION, UNDISTURBED
+from muster.model.names import (
+    GPU_RESOURCE,
+    HELD_TAINT_KEY,
+    KAI_PRIORITY_LABEL,
+    PLACED_ANNOTATION,
+    POOL_LABEL,
+    UNDISTURBED,
+)
 from tests.unit.gangs.paper import Crash, with_condition
 from tests.unit.gangs.placed_paper import HARMS, Harm
 from tests.unit.kai.kai_world import POLICY, Group, queue, replace
@@ -234,6 +247,27 @@ def test_what_a_topology_requires_of_its_pods_is_refused() -> None:
     run(here, 1)
     assert f"annotation {REQUIRED_PLACEMENT}" in here.status("a")
     assert not here.placeholders
+
+
+@pytest.mark.parametrize("of_pods", [False, True])
+def test_the_review_refuses_it_as_well(of_pods: bool) -> None:
+    notes = {REQUIRED_PLACEMENT: "rack"}
+    needs = {"requests": {GPU_RESOURCE: "1"}}
+    template = {
+        "metadata": {"annotations": notes if of_pods else {}},
+        "spec": {
+            "nodeSelector": {POOL_LABEL: "l4"},
+            "tolerations": [{"key": GPU_RESOURCE, "operator": "Exists"}],
+            "containers": [{"name": "c", "resources": needs}],
+        },
+    }
+    job = {"metadata": {"annotations": {} if of_pods else notes}, "spec": {"template": template}}
+    obj = msgspec.convert(job, Job)
+    asked = cast(Any, SimpleNamespace(object=obj, old=None, namespace="ns", operation="CREATE"))
+    verdict = Reviews(lambda: PLACED).review(asked)
+    assert isinstance(verdict, Deny)
+    assert f"main has annotation {REQUIRED_PLACEMENT}" in verdict.message
+    assert isinstance(Reviews(lambda: POLICY).review(asked), Allow), "of a queued pool"
 
 
 def test_a_placeholder_leaves_a_lost_node_although_the_pod_that_it_copies_would_stay_longer() -> None:

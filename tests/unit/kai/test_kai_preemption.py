@@ -1,5 +1,6 @@
 """A gang that is entitled to what others hold, where no more nodes come: KAI gets all of it, or nothing."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -13,8 +14,9 @@ from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.controller.kai.objects import GatedStatus
-from muster.model.gangpolicy import OverQuota
+from muster.model.gangpolicy import OverQuota, RetryPolicy
 from tests.length import examples
+from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import hosts_of, queue, replace
 from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
@@ -201,6 +203,17 @@ def test_nodes_that_come_for_another_gang_are_not_taken() -> None:
     assert here.gated("inference") == 3
 
 
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_no_gang_passes_for_room_on_a_broken_node(harm: Harm) -> None:
+    here = training_runs("l4")
+    broken = next(where for where in here.places() if where in here.nodes)
+    harm(here, broken)
+    submit(here, "inference", "l4", 2, "inference")
+    run(here, 4)
+    assert here.running("inference") == 3
+    assert broken not in {host for pod in here.of("inference") for host in hosts_of(pod)}
+
+
 @POOLS
 def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None:
     here = training_runs(pool)
@@ -212,6 +225,20 @@ def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None
     assert here.gated("inference") == 3
     assert here.running("training") == 5
     assert any(told.reason == "GangRecalled" for told in here.told)
+
+
+@POOLS
+def test_a_gang_that_kai_never_makes_room_for_is_given_up(pool: str) -> None:
+    """Its pods are made anew each time, and have no history of their own."""
+    here = training_runs(pool)
+    here.policy = dataclasses.replace(here.policy, retry=RetryPolicy(deadline=timedelta(hours=2)))
+    here.evicts = False
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 3 * 60)
+    (refused,) = {said for pod in here.of("inference") if (said := parse_history(pod).refused)}
+    assert "KAI has made no room for it within 5m" in refused
+    assert here.gated("inference") == 3
+    assert here.running("training") == 5
 
 
 @POOLS
