@@ -208,11 +208,11 @@ KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
 KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
+KAI_REQUIRED_PLACEMENT: Final = "kai.scheduler/topology-required-placement"
+"""Annotation of a gang's object, or of its pods: the level of a topology that they may not leave."""
 # With how many of its pods KAI starts a Job, and below how many it evicts the rest; 1 where it is left out.
 # 0.12 does not know it. Source: https://github.com/kai-scheduler/KAI-Scheduler at v0.17.0,
 # pkg/podgrouper/podgrouper/plugins/job/job_grouper.go, read 2026-11-29
-KAI_REQUIRED_PLACEMENT: Final = "kai.scheduler/topology-required-placement"
-"""Annotation of a gang's object, or of its pods: the level of a topology that they may not leave."""
 KAI_BATCH_MINIMUM: Final = "kai.scheduler/batch-min-member"
 # The labels of a TrainJob that its JobSet gets, and whose entry in spec.runtimePatches they are in.
 HANDED_DOWN: Final = (KAI_QUEUE_LABEL, KAI_PRIORITY_LABEL, POOL_LABEL)
