@@ -45,7 +45,9 @@ _UNREAD: Final = (
     "LICENSE",
     "NOTICE",
     "CHANGELOG.md",
+    "tests/alike.toml",
     "tests/mutants.jsonl",
+    "tests/mutants.md",
 )
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}

@@ -5,7 +5,7 @@ A mutant is the product with one expression changed: a comparison turned, a cond
 larger, a call left out. For each one the tests that can see it run, the nearest first, until one fails: some
 hundred unit tests that execute its line, all unit tests that a change of the file can break (changed.py),
 then the rest of `make test`, then all of `make test-all`. A mutant that no test notices survives; it shows
-code that nothing checks, or that no check can tell apart.
+code that nothing checks, or code that does the same: alike.toml has those, each with the reason.
 
 The sample is fixed by the seed and does not depend on other code: what is drawn first is run first, so the
 first hundred are a sample of the whole. Results are added to mutants.jsonl one by one, and a run goes on
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -55,6 +56,8 @@ AREAS: Final = {
     "check": "muster/check/",
 }
 RESULTS: Final = Path(__file__).with_name("mutants.jsonl")
+# Survivors that no test should notice, by name, with the reason.
+ALIKE: Final = Path(__file__).with_name("alike.toml")
 # Which tests run, each after all before it.
 STAGES: Final = ("near", "unit", "short", "all")
 _UNIT: Final = ("tests/unit/", "tests/kai/")
@@ -439,8 +442,10 @@ def _judge(
 def table(sample: Sequence[Mutant]) -> Iterator[str]:
     """Lines of Markdown: each area with what became of its part of the sample, then who survived."""
     known = _results()
-    yield "| Code | Mutants | Judged | Killed by `make test` | By `make test-all` | Survived |"
-    yield "|---|---|---|---|---|---|"
+    alike = tomllib.loads(ALIKE.read_text(encoding="utf-8"))
+    killed_by = "Killed by `make test` | by `make test-all`"
+    yield f"| Code | Mutants | Judged | {killed_by} | Alike | Survived | Killed |"
+    yield "|---|---|---|---|---|---|---|---|"
     survived = []
     for area in AREAS:
         mutants = [mutant for mutant in sample if area_of(mutant.path) == area]
@@ -448,12 +453,16 @@ def table(sample: Sequence[Mutant]) -> Iterator[str]:
         judged = [(mutant, outcome) for mutant, outcome in found if outcome]
         killed = [outcome for _, outcome in judged if outcome.killer]
         short = [outcome for outcome in killed if outcome.until != STAGES[-1]]
-        survived += [(mutant, outcome) for mutant, outcome in judged if not outcome.killer]
-        counts = (len(mutants), len(judged), len(short), len(killed), len(judged) - len(killed))
-        yield f"| {area} | {' | '.join(map(str, counts))} |"
-    for mutant, outcome in survived:
+        left = [(mutant, outcome) for mutant, outcome in judged if not outcome.killer]
+        same = sum(mutant.name in alike for mutant, _ in left)
+        counts = (len(mutants), len(judged), len(short), len(killed), same, len(left) - same)
+        noticed = f"{len(killed) / (len(judged) - same):.0%}" if len(judged) > same else ""
+        yield f"| {area} | {' | '.join(map(str, counts))} | {noticed} |"
+        survived += left
+    yield ""
+    for mutant, outcome in sorted(survived, key=lambda each: (each[0].name in alike, each[0].path)):
         change = f"`{outcome.path}:{mutant.line}`: `{mutant.old}` as `{mutant.new}`"
-        yield f"- {change}, after the tests of `{outcome.until}`"
+        yield f"- {change}: {alike.get(mutant.name, f'not noticed by the tests of `{outcome.until}`')}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
