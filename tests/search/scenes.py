@@ -112,7 +112,6 @@ class _Forked(Paper[Any]):
     """A world that can be copied, and whose uids follow from the names."""
 
     born: dict[str, int]
-    is_late: bool
 
     def meta(self, name: str, labels: object) -> ObjectMeta:
         self.born[name] = self.born.get(name, 0) + 1
@@ -186,7 +185,6 @@ def check_write(world: World, name: str, action: object, *, check_ready: Callabl
 @dataclass
 class _Kueue(_Forked, World):
     born: dict[str, int] = field(default_factory=dict)
-    is_late: bool = False
 
     def _plain(self, name: str) -> Any:
         return self.known(name, self.workloads[name], WORKLOAD_UID_LABEL, super()._plain)
@@ -203,7 +201,6 @@ class _Kueue(_Forked, World):
 @dataclass
 class _PlacedKueue(_Forked, PlacedWorld):
     born: dict[str, int] = field(default_factory=dict)
-    is_late: bool = False
 
     def check_ready(self, name: str) -> None:
         """As above."""
@@ -220,7 +217,6 @@ class _PlacedKueue(_Forked, PlacedWorld):
 @dataclass
 class _Kai(_Forked, kai_world.World):
     born: dict[str, int] = field(default_factory=dict)
-    is_late: bool = False
     ended: list[str] = field(default_factory=list)
 
     def _plain(self, name: str) -> Any:
@@ -235,7 +231,6 @@ class _Kai(_Forked, kai_world.World):
 @dataclass
 class _PlacedKai(_Forked, placed_kai_world.PlacedWorld):
     born: dict[str, int] = field(default_factory=dict)
-    is_late: bool = False
     ended: list[str] = field(default_factory=list)
 
     def _plain(self, name: str) -> Any:
