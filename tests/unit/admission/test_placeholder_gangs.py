@@ -155,6 +155,34 @@ def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     assert f"{stock} of 3 l4 nodes" in failure
 
 
+BOTH = dataclasses.replace(
+    RARELY,
+    flavors=tuple(
+        dataclasses.replace(each, provisioning_class_name=PLACEHOLDER_CLASS, node_selector_from_details=())
+        for each in PLACED.flavors
+    ),
+)
+"""Each pool gets its nodes by placeholders."""
+
+
+def test_what_is_lost_late_has_the_whole_time_to_come_again() -> None:
+    """It had come long before, and nodes of the other pool were still coming."""
+    world = world_of(BOTH, l4=2)
+    world.submit("a", {"big": ("h100", 4), "small": ("l4", 2)})
+    for world.stock["h100"] in (1, 2, 3):
+        for _ in range(4):
+            tick(world)
+            bind(world)
+    world.stock |= {"h100": 4, "l4": 1}
+    world.take_away(next(key for key in world.nodes if key.startswith("l4")))
+    ended = 0
+    while world.workloads["a"].spec.active and ended < 60:
+        tick(world)
+        bind(world)
+        ended += 1
+    assert ended == 6
+
+
 @pytest.mark.parametrize("count", [4, 1])
 def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int) -> None:
     world = world_of(l4=4)
@@ -550,9 +578,8 @@ def test_a_placeholder_has_the_runtime_class_of_its_pod_and_no_overhead_twice() 
 
 def test_a_gang_has_so_many_placeholders_in_all_its_pools() -> None:
     """Each of its pools alone is within the bound."""
-    l4, h100 = (dataclasses.replace(each, max_nodes=5_000) for each in PLACED.flavors)
-    by_pods = dataclasses.replace(h100, provisioning_class_name=PLACEHOLDER_CLASS)
-    world = world_of(dataclasses.replace(PLACED, flavors=(l4, by_pods)))
+    flavors = tuple(dataclasses.replace(each, max_nodes=5_000) for each in BOTH.flavors)
+    world = world_of(dataclasses.replace(BOTH, flavors=flavors))
     world.submit("a", {"big": ("h100", 3_000), "small": ("l4", 3_000)})
     world.quota = 10_000
     assert "the gang has 6000 pods" in refusal(world)
