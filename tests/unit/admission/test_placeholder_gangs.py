@@ -479,12 +479,15 @@ def answer_to(
     *,
     ports: tuple[dict[str, int], ...] = (),
     gpus_per_node: int = 2,
+    max_nodes: int = 8,
     placed: bool = True,
 ) -> str:
     """Why a gang of two pods, each with a GPU, is refused; empty where it waits for nodes."""
     l4, h100 = PLACED.flavors
     way = l4.provisioning_class_name if placed else h100.provisioning_class_name
-    flavor = dataclasses.replace(l4, gpus_per_node=gpus_per_node, provisioning_class_name=way)
+    flavor = dataclasses.replace(
+        l4, gpus_per_node=gpus_per_node, max_nodes=max_nodes, provisioning_class_name=way
+    )
     world = world_of(dataclasses.replace(PLACED, flavors=(flavor, h100)))
     world.submit("a", {"main": ("l4", 2)})
     made = world.workloads["a"]
@@ -551,6 +554,18 @@ def test_preferences_and_ports_of_the_pod_alone_are_no_reason(
     spec: dict[str, object], ports: tuple[dict[str, int], ...]
 ) -> None:
     assert answer_to(spec, ports=ports) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports", "field"), [({}, PINNED, "hostPort"), ({"hostNetwork": True}, OPEN, "hostNetwork")]
+)
+def test_pods_that_take_a_port_of_their_node_need_one_each(
+    spec: dict[str, object], ports: tuple[dict[str, int], ...], field: str
+) -> None:
+    reason = answer_to(spec, ports=ports, max_nodes=1, placed=False)
+    assert f"main (one for each pod, by its {field}) needs 2 nodes" in reason
+    assert answer_to(spec, ports=ports, max_nodes=2, placed=False) == ""
+    assert answer_to({}, ports=OPEN, max_nodes=1, placed=False) == ""
 
 
 def test_pods_that_have_a_node_each_may_keep_off_a_shared_one() -> None:
