@@ -5,6 +5,7 @@ API was asked for. Leaves what is compared with it to test_rights.py.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +67,16 @@ def forbidden(folder: Path) -> list[Right]:
     well, are none.
     """
     return [*_decided("forbid", folder / _LOG)]
+
+
+@contextmanager
+def enough_rights(folder: Path) -> Iterator[None]:
+    """Nothing in this block is asked of the API server without a right. What a test asked before as a thief
+    counts for nothing: the log is that of all tests of the server.
+    """
+    before = forbidden(folder)
+    yield
+    assert forbidden(folder) == before, "an account lacks a right"
 
 
 def granted(scheduler: Scheduler) -> frozenset[Right]:

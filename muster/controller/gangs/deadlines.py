@@ -114,18 +114,18 @@ def stall_after(policy: GangPolicy) -> timedelta:
 def stalls_at(
     requests: Iterable[ProvisioningRequest], policy: GangPolicy, *, now: datetime
 ) -> tuple[datetime, PlaceholderSet] | None:
-    """When nothing came for so long, and for which set. While nodes boot none has stalled. A gang without any
-    node costs nothing: it waits, unless none is to come, and then it fails as a ProvisioningRequest does:
-    gangs of lower priority wait for it.
+    """When nothing came for so long, and for which set. While nodes boot, or are yet to be asked for, none
+    has stalled. A gang without any node costs nothing: it waits, unless none is to come, and then it fails as
+    a ProvisioningRequest does: gangs of lower priority wait for it.
     """
     listed = tuple(requests)
     sets = [each for each in listed if isinstance(each, PlaceholderSet)]
     keeps = len(sets) < len(listed) or any(each.bound or each.ended for each in sets)
-    short = (each for each in sets if not each.is_bound and each.waits_for != BOOTING)
+    short = (
+        each for each in sets if not (each.is_bound or each.lacks_pods(now) or each.waits_for == BOOTING)
+    )
     moments = (
-        (_past(each.progressed_at, now) or now, each)
-        for each in short
-        if keeps or each.waits_for in NONE_COMES
+        (_past(each.waits_since, now) or now, each) for each in short if keeps or each.waits_for in NONE_COMES
     )
     first = min(moments, key=lambda found: found[0], default=None)
     return (first[0] + stall_after(policy), first[1]) if first else None

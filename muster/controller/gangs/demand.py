@@ -67,6 +67,14 @@ def _fields(spec: PodSpec) -> Iterator[Uncopied]:
         yield Uncopied(field="hostNetwork with ports", on_one_node=True)
 
 
+def port_field(spec: PodSpec) -> str:
+    """By which field each pod takes a port of its node, which two of them cannot; empty where by none."""
+    ports = [port for container in spec.containers for port in container.ports]
+    if any(port.host_port for port in ports):
+        return "hostPort"
+    return "hostNetwork" if spec.host_network and ports else ""
+
+
 def _topologies(rules: PodAffinity | None) -> set[str]:
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
     return {term.topology_key for term in terms}
@@ -106,6 +114,8 @@ class Demand:
     """All flavors that Kueue assigned to the PodSet, each once."""
     uncopied: tuple[Uncopied, ...] = ()
     """What placeholders of its pods would lack; empty where its flavor has none."""
+    apart: str = ""
+    """The field that puts each of its pods on a node of its own, if any."""
 
     @property
     def shares_nodes(self) -> bool:

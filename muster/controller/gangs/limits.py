@@ -41,6 +41,10 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
             return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
         if not gang.running and is_part_of_slice(demand.count, demand.needs.amounts, demand.flavor):
             return part_of_slice(demand.pod_set, [demand.flavor])
+        if demand.apart:
+            there = (each.count for each in gang.running if _is_like(each, demand))
+            if too_many_nodes(nodes := sum(there, demand.count), demand.flavor):
+                return per_pool(one_each(demand.pod_set, demand.apart), nodes, [demand.flavor])
     needed = _needed((*asked, *gang.running))
     for spec in gang.request_specs:
         for name, value in spec.parameters.items():
@@ -54,6 +58,15 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
     if (count := sum(spec.count for spec in placed)) > MOST_PLACEHOLDERS:
         return too_many_pods("the gang", count, [spec.flavor for spec in placed])
     return None
+
+
+def _is_like(one: Demand, other: Demand) -> bool:
+    return (one.pod_set, one.flavor.name) == (other.pod_set, other.flavor.name)
+
+
+def one_each(name: str, apart: str) -> str:
+    """`apart`: the field that puts each pod on a node of its own, if any."""
+    return f"{name} (one for each pod, by its {apart})" if apart else name
 
 
 def not_by_placeholders(spec: RequestSpec) -> str | None:
@@ -96,7 +109,7 @@ def subject_of(gang: Gang, policy: GangPolicy) -> str:
     found: list[object] = [policy.retry.deadline.total_seconds()]
     found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
     for spec in gang.request_specs:
-        counts = [(demand.pod_set, demand.count) for demand in spec.demands]
+        counts = [(demand.pod_set, demand.count, *filter(None, (demand.apart,))) for demand in spec.demands]
         flavor = spec.flavor
         limits = (
             flavor.max_nodes,

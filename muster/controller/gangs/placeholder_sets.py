@@ -91,6 +91,12 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
         return len(self.pods) + len(self.resting(now)) < self.count
 
     @property
+    def waits_since(self) -> datetime | None:
+        """Since when nothing has come: in place of a node that is lost another pod asks."""
+        made = (pod.metadata.creation_timestamp for pod in self.pods if not pod.spec.node_name)
+        return max((self.progressed_at, *made), key=_order)
+
+    @property
     def waits_for(self) -> str:
         """Why pods of it have no node; empty where that is not known."""
         waiting = self.status.condition("Provisioned")

@@ -19,6 +19,7 @@ from muster.controller.gangs.demand import (
     Uncopied,
     pod_amounts,
     pod_needs,
+    port_field,
     uncopied,
 )
 from muster.controller.gangs.gpu_parts import Share, read_share, shared_gpus
@@ -186,6 +187,7 @@ def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
         managed=bool(first.pod.spec.resource_claims)
         or any(first.needs.amounts.get(name) for name in policy.managed_resources),
         uncopied=_all_uncopied(group),
+        apart=port_field(first.pod.spec),
     )
     return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from muster.controller.gangs.demand import Uncopied, amounts_once, uncopied
+from muster.controller.gangs.demand import Uncopied, amounts_once, port_field, uncopied
 from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import (
     Container,
@@ -317,13 +317,7 @@ def _sidecar(notes: Mapping[str, str]) -> Amounts:
 
 def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
-    spec = template.spec
-    if _joins("pod_anti_affinity", template):
-        return "podAntiAffinity"
-    ports = [port for container in spec.containers for port in container.ports]
-    if any(port.host_port for port in ports):
-        return "hostPort"
-    return "hostNetwork" if spec.host_network and ports else ""
+    return "podAntiAffinity" if _joins("pod_anti_affinity", template) else port_field(template.spec)
 
 
 def _joins(field: str, template: PodTemplateSpec) -> bool:

@@ -16,6 +16,7 @@ from muster.controller.gangs.limits import (
     is_part_of_slice,
     nodes_needed,
     not_copied,
+    one_each,
     part_of_slice,
     per_node,
     per_pool,
@@ -333,8 +334,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
             yield per_node(f"{one.name}{together}", one.amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
-            apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""
-            yield per_pool(f"{pod_set.name}{apart}", min(nodes for nodes, _ in sizes), large)
+            name = one_each(pod_set.name, pod_set.apart)
+            yield per_pool(name, min(nodes for nodes, _ in sizes), large)
         elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             yield part_of_slice(pod_set.name, large)
         elif large and all(lacks_copies(pod_set, flavor, beside=pinned_to(flavor)) for flavor in large):

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs, uncopied
+from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs, port_field, uncopied
 from muster.controller.gangs.objects import PodSpec, Toleration
 from muster.controller.gangs.split import Gang, split
 from muster.controller.kueue.objects import Flavors, PodSet, PodSetAssignment, Workload
@@ -120,6 +120,7 @@ def _demand(
         assigned=names,
         managed=bool(resource),
         uncopied=uncopied(pod_set.template.spec) if flavor.by_placeholders else (),
+        apart=port_field(pod_set.template.spec),
     )
 
 

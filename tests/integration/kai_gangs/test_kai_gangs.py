@@ -31,7 +31,7 @@ from tests.envtest import path_of
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, job, ray_cluster, worker_group
 from tests.integration.ours import Ours
-from tests.integration.rights import forbidden
+from tests.integration.rights import enough_rights
 from tests.kai.definitions import ours
 from tests.kai.standin import QUEUES, StandIn
 from tests.mocks.test_platform import LOCAL
@@ -210,13 +210,12 @@ def stack(prepared: ApiServer, tmp_path: Path) -> Iterator[Stack]:
         prepared.apply(body, f"{QUEUES}/{name}")
     standin = StandIn(prepared, namespace)
     one = Stack(prepared, namespace, standin, Ours(tmp_path))
-    before = forbidden(prepared.folder)
     with standin.running():
         one.start_autoscaler()
-        one.start_manager()
         try:
-            yield one
-            assert forbidden(prepared.folder) == before, "the rules give every right that is used"
+            with enough_rights(prepared.folder):
+                one.start_manager()
+                yield one
         finally:
             one.programs.kill_all()
     _clean(prepared, namespace)

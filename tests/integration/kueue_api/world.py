@@ -12,7 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.faults.proxy import Proxy
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply
 from tests.integration.pod_autoscaler import make_node
-from tests.integration.rights import forbidden
+from tests.integration.rights import enough_rights
 from tests.unit.model.kueue_files import rendered
 from tests.waiting import PATIENCE, eventually
 
@@ -112,15 +112,14 @@ class World:
         environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
         process = Process(name, argv, log=log, environment=environment)
         self.logs.append(log)
-        process.start()
-        try:
-            if wait:
-                eventually("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
-            yield process
-            if self.audits_rights:
-                assert forbidden(self.plane.folder) == [], "its account lacks a right"
-        finally:
-            process.kill()
+        with enough_rights(self.plane.folder) if self.audits_rights else nullcontext():
+            process.start()
+            try:
+                if wait:
+                    eventually("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
+                yield process
+            finally:
+                process.kill()
 
     @contextmanager
     def killed_manager(self, seed: int, *, every: Sequence[int] = (2, 3, 5)) -> Iterator[Proxy]:

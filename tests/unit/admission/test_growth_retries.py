@@ -13,6 +13,7 @@ import pytest
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.limits import unsatisfiable_reason
+from muster.controller.gangs.objects import ContainerPort
 from muster.controller.gangs.rate_limit import RetryLimiter
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import parse_history
@@ -169,7 +170,7 @@ def test_what_runs_counts_when_a_growth_can_never_fit(most: int, runs: int, want
     assert bool(refused(world)) is not fits
 
 
-def test_pods_that_run_and_pods_that_come_may_share_a_node() -> None:
+def test_pods_that_run_and_pods_that_come_may_share_a_node_but_for_its_ports() -> None:
     def of(most: int) -> WorkloadSnapshot:
         two = flavor_policy("l4", 10, max_nodes=most, gpus_per_node=2)
         world.policy = dataclasses.replace(POLICY, flavors=(two,))
@@ -178,6 +179,14 @@ def test_pods_that_run_and_pods_that_come_may_share_a_node() -> None:
     world = growing(count=6, has=3)
     assert unsatisfiable_reason(of(3).gang) is None
     assert "needs 3 nodes" in (unsatisfiable_reason(of(2).gang) or "")
+    held = world.workloads["a"]
+    head, main = held.spec.pod_sets
+    (container,) = main.template.spec.containers
+    spec = replace(main.template.spec, containers=(replace(container, ports=(ContainerPort(host_port=80),)),))
+    pod_sets = (head, replace(main, template=replace(main.template, spec=spec)))
+    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    assert unsatisfiable_reason(of(6).gang) is None
+    assert "needs 6 nodes" in (unsatisfiable_reason(of(5).gang) or "")
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,34 @@ def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
     assert f"{stock} of 3 l4 nodes" in failure
 
 
+BOTH = dataclasses.replace(
+    RARELY,
+    flavors=tuple(
+        dataclasses.replace(each, provisioning_class_name=PLACEHOLDER_CLASS, node_selector_from_details=())
+        for each in PLACED.flavors
+    ),
+)
+"""Each pool gets its nodes by placeholders."""
+
+
+def test_what_is_lost_late_has_the_whole_time_to_come_again() -> None:
+    """It had come long before, and nodes of the other pool were still coming."""
+    world = world_of(BOTH, l4=2)
+    world.submit("a", {"big": ("h100", 4), "small": ("l4", 2)})
+    for world.stock["h100"] in (1, 2, 3):
+        for _ in range(4):
+            tick(world)
+            bind(world)
+    world.stock |= {"h100": 4, "l4": 1}
+    world.take_away(next(key for key in world.nodes if key.startswith("l4")))
+    ended = 0
+    while world.workloads["a"].spec.active and ended < 60:
+        tick(world)
+        bind(world)
+        ended += 1
+    assert ended == 6
+
+
 @pytest.mark.parametrize("count", [4, 1])
 def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int) -> None:
     world = world_of(l4=4)
@@ -451,12 +479,15 @@ def answer_to(
     *,
     ports: tuple[dict[str, int], ...] = (),
     gpus_per_node: int = 2,
+    max_nodes: int = 8,
     placed: bool = True,
 ) -> str:
     """Why a gang of two pods, each with a GPU, is refused; empty where it waits for nodes."""
     l4, h100 = PLACED.flavors
     way = l4.provisioning_class_name if placed else h100.provisioning_class_name
-    flavor = dataclasses.replace(l4, gpus_per_node=gpus_per_node, provisioning_class_name=way)
+    flavor = dataclasses.replace(
+        l4, gpus_per_node=gpus_per_node, max_nodes=max_nodes, provisioning_class_name=way
+    )
     world = world_of(dataclasses.replace(PLACED, flavors=(flavor, h100)))
     world.submit("a", {"main": ("l4", 2)})
     made = world.workloads["a"]
@@ -525,6 +556,18 @@ def test_preferences_and_ports_of_the_pod_alone_are_no_reason(
     assert answer_to(spec, ports=ports) == ""
 
 
+@pytest.mark.parametrize(
+    ("spec", "ports", "field"), [({}, PINNED, "hostPort"), ({"hostNetwork": True}, OPEN, "hostNetwork")]
+)
+def test_pods_that_take_a_port_of_their_node_need_one_each(
+    spec: dict[str, object], ports: tuple[dict[str, int], ...], field: str
+) -> None:
+    reason = answer_to(spec, ports=ports, max_nodes=1, placed=False)
+    assert f"main (one for each pod, by its {field}) needs 2 nodes" in reason
+    assert answer_to(spec, ports=ports, max_nodes=2, placed=False) == ""
+    assert answer_to({}, ports=OPEN, max_nodes=1, placed=False) == ""
+
+
 def test_pods_that_have_a_node_each_may_keep_off_a_shared_one() -> None:
     for spec in (affinity("podAntiAffinity", HARD, HOST), spread(HOST, "DoNotSchedule")):
         assert answer_to(spec, gpus_per_node=1) == ""
@@ -550,9 +593,8 @@ def test_a_placeholder_has_the_runtime_class_of_its_pod_and_no_overhead_twice() 
 
 def test_a_gang_has_so_many_placeholders_in_all_its_pools() -> None:
     """Each of its pools alone is within the bound."""
-    l4, h100 = (dataclasses.replace(each, max_nodes=5_000) for each in PLACED.flavors)
-    by_pods = dataclasses.replace(h100, provisioning_class_name=PLACEHOLDER_CLASS)
-    world = world_of(dataclasses.replace(PLACED, flavors=(l4, by_pods)))
+    flavors = tuple(dataclasses.replace(each, max_nodes=5_000) for each in BOTH.flavors)
+    world = world_of(dataclasses.replace(BOTH, flavors=flavors))
     world.submit("a", {"big": ("h100", 3_000), "small": ("l4", 3_000)})
     world.quota = 10_000
     assert "the gang has 6000 pods" in refusal(world)

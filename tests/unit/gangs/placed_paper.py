@@ -1,5 +1,5 @@
-"""A pool on paper, l4, whose nodes come for pods that wait, as from Karpenter. Rivals take any node that is
-not kept, and a node without a pod goes at once.
+"""Pools on paper whose nodes come for pods that wait, as from Karpenter; l4 is one. Rivals take any node of
+it that is not kept, and one without a pod goes at once.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ from muster.controller.gangs.broken_nodes import (
     ResourceSlice,
 )
 from muster.controller.gangs.demand import Demand
-from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.identity import request_of_placeholder, template_name
 from muster.controller.gangs.objects import (
     Container,
     Node,
@@ -127,7 +127,8 @@ class PlacedPaper(Paper[D]):
         return True
 
     def _give(self, key: str, waiting: Placeholder) -> None:
-        if (free := self.free_node(waiting.metadata.labels[SET_LABEL], "l4")) is not None:
+        pool = self.pool_of_set[request_of_placeholder(key)]
+        if (free := self.free_node(waiting.metadata.labels[SET_LABEL], pool)) is not None:
             self.placeholders[key] = replace(waiting, spec=replace(waiting.spec, node_name=free))
 
     def free_node(self, tolerated: str, pool: str) -> str | None:
