@@ -112,6 +112,41 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
     assert google_security_group(found) == "gke-security-groups@example.com"
 
 
+def _of_team_a(found: Stack, kind: str, name: str) -> dict[str, Any]:
+    (made,) = [
+        each
+        for each in queues.objects(found)
+        if each["kind"] == kind
+        and each["metadata"]["name"] == name
+        and each["metadata"].get("namespace", "team-a") == "team-a"
+    ]
+    return made
+
+
+def test_members_are_groups_users_and_for_principals_of_aws_a_group_of_the_team() -> None:
+    said = ["vision@example.com", "user:ann@example.com", "arn:aws:iam::123456789012:role/vision"]
+    subjects = _of_team_a(stack(members=said), "RoleBinding", "members")["subjects"]
+    assert [(each["kind"], each["name"]) for each in subjects] == [
+        ("ServiceAccount", "member"),
+        ("Group", "muster:team-a"),
+        ("Group", "vision@example.com"),
+        ("User", "ann@example.com"),
+    ]
+
+
+def test_a_team_has_the_priorities_that_it_names_or_all() -> None:
+    for said, expected in (({}, "prod,dev"), ({"priorities": ["dev"]}, "dev")):
+        annotations = _of_team_a(stack(**said), "Namespace", "team-a")["metadata"]["annotations"]
+        assert annotations["muster.dev/priorities"] == expected
+
+
+@pytest.mark.parametrize("storage_class", ["files", ""])
+def test_a_volume_that_exists_is_bound_by_its_class_or_by_none(storage_class: str) -> None:
+    volume = {"size": "1Ti", "volume": "datasets"} | ({"storageClass": "files"} if storage_class else {})
+    spec = _of_team_a(stack(volumes={"data": volume}), "PersistentVolumeClaim", "data")["spec"]
+    assert (spec["volumeName"], spec["storageClassName"]) == ("datasets", storage_class)
+
+
 @pytest.mark.parametrize(
     ("tenancy", "team", "words"),
     [
@@ -159,13 +194,15 @@ def test_what_one_team_may_store_fits_etcd_several_times() -> None:
 @pytest.mark.parametrize(
     ("name", "servers"),
     [
-        ("gke-prod", {"169.254.169.254/32", "169.254.169.252/32"}),
-        ("eks-prod", {"169.254.170.23/32", "fd00:ec2::23/128"}),
+        ("gke-prod", {("169.254.169.254/32", 80), ("169.254.169.252/32", 988)}),
+        ("eks-prod", {("169.254.170.23/32", 80), ("fd00:ec2::23/128", 80)}),
         # Whose metadata server may answer with the credentials of the node.
         ("local", set()),
     ],
 )
-def test_pods_reach_what_gives_them_credentials_of_their_own(name: str, servers: set[str]) -> None:
+def test_pods_reach_what_gives_them_credentials_of_their_own(
+    name: str, servers: set[tuple[str, int]]
+) -> None:
     found = load(LOCAL.with_name(f"Pulumi.{name}.yaml"))
     (*_, department), team = next(found.teams())
     (policy,) = (
@@ -174,10 +211,11 @@ def test_pods_reach_what_gives_them_credentials_of_their_own(name: str, servers:
         if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "outgoing"
     )
     opened = {
-        to["ipBlock"]["cidr"]
+        (to["ipBlock"]["cidr"], port["port"])
         for rule in policy["spec"]["egress"]
         for to in rule.get("to", ())
+        for port in rule.get("ports", ({"port": "any"},))
         if "ipBlock" in to
     }
-    local = {each for each in opened if each.startswith(("169.254.", "fd00:ec2:"))}
+    local = {each for each in opened if each[0].startswith(("169.254.", "fd00:ec2:"))}
     assert local == servers

@@ -78,6 +78,10 @@ def test_a_class_with_quota_is_counted_as_the_resource_that_teams_have() -> None
     assert DEVICES not in group["coveredResources"]
 
 
+def test_eight_classes_are_counted_as_one_resource() -> None:
+    assert mistakes({f"c{number}.example.com": "uncounted" for number in range(8)}) == {}
+
+
 @pytest.mark.parametrize(
     ("classes", "path", "words"),
     [

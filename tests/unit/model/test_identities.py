@@ -136,19 +136,19 @@ _READS: Mapping[str, BucketRight] = dict.fromkeys(("data",), BucketRight.READ)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "key"),
     [
-        (Access(accounts={"b": ADDRESS}), ("a-account-b", Access(identity=ADDRESS))),
-        (Access(buckets={"b-data": BucketRight.READ}), ("a-b", Access(buckets=_READS))),
+        (Access(accounts={"b": ADDRESS}), ("a-account-b", Access(identity=ADDRESS)), ""),
+        (Access(buckets={"b-data": BucketRight.READ}), ("a-b", Access(buckets=_READS)), ".buckets.data"),
     ],
 )
 def test_two_teams_whose_resources_would_have_one_name_are_refused(
-    one: Access, other: tuple[str, Access]
+    one: Access, other: tuple[str, Access], key: str
 ) -> None:
     name, access = other
     both = Team(name="a", namespace="a", access=one), Team(name=name, namespace=name, access=access)
     (violation,) = broken_teams(GKE, *both)
-    assert violation.path.startswith(f"muster:departments.research.teams.{name}")
+    assert violation.path == f"muster:departments.research.teams.{name}{key}"
     assert "muster:departments.research.teams.a" in violation.message
 
 

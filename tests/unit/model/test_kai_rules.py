@@ -327,6 +327,7 @@ def test_mistakes_have_their_line(tmp_path: Path) -> None:
     [
         ("{kai: {queue: none}}", "kai.queue", "a team's work needs a Queue"),
         ("{kai: {queue: Team_A}}", "kai.queue", "cannot be the name of a Queue"),
+        ("{kai: {queue: team.A}}", "kai.queue", "cannot be the name of a Queue"),
         (f"{{kai: {{queue: {'a' * 64}}}}}", "kai.queue", "cannot be the name of a Queue"),
         ("{kai: {queue: research}}", "", "is that of muster:departments.research as well"),
     ],

@@ -42,8 +42,8 @@ def test_an_unknown_pool_is_named_with_the_nearest_one(key: str) -> None:
 
 
 def test_lending_more_than_the_quota_is_refused() -> None:
-    some = two_teams(Allowance(quota={"l4": gpus(2)}, lend=Limit(pools={"l4": gpus(3)})))
-    assert paths(some) == [f"{TEAM_A}.lend.l4"]
+    some = two_teams(Allowance(quota={"l4": gpus(2)}, lend=Limit(pools={"h10": gpus(1), "l4": gpus(3)})))
+    assert paths(some) == [f"{TEAM_A}.lend.h10", f"{TEAM_A}.lend.l4"]
     assert paths(two_teams(Allowance(quota={"l4": gpus(2)}, lend=Limit(pools={"l4": gpus(2)})))) == []
 
 
@@ -62,6 +62,8 @@ def test_borrowing_without_a_lender_is_refused() -> None:
     miser = replace(owner, lend=Limit(otherwise=Bound.NONE))
     assert paths(two_teams(wish)) == [f"{TEAM_A}.borrow.l4"]
     assert paths(two_teams(wish, miser)) == [f"{TEAM_A}.borrow.l4"]
+    later = Allowance(borrow=Limit(pools={"h100": Bound.NONE, "l4": gpus(1)}))
+    assert paths(two_teams(later)) == [f"{TEAM_A}.borrow.l4"]
     assert paths(two_teams(wish, owner)) == []
 
 
@@ -86,6 +88,8 @@ def test_quotas_fit_the_pool_together() -> None:
     assert paths(some) == ["muster:pools.l4.maxNodes"]
     assert "team-a 6 GPUs" in message(some, "muster:pools.l4.maxNodes")
     assert paths(two_teams(Allowance(quota={"l4": gpus(5)}), Allowance(quota={"l4": gpus(5)}))) == []
+    much = two_teams(Allowance(quota={"l4": Amount(gpus=Gpus(1), cpu=parse_cpu("500"))}))
+    assert "quotas of 500 CPU" in message(much, "muster:pools.l4.maxNodes")
 
 
 def test_half_a_node_is_a_warning_and_no_error() -> None:

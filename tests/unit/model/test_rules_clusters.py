@@ -25,7 +25,7 @@ from muster.model.clusters import (
 )
 from muster.model.keys import Seconds
 from muster.model.machines import MACHINES
-from muster.model.pools import Image, LocalDisks, NodeNetwork, Placement, Pool
+from muster.model.pools import Image, ImagePull, LocalDisks, NodeNetwork, Placement, Pool
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.tenancy import Namespaces, Tenancy
 from muster.model.violations import Violation
@@ -66,6 +66,7 @@ def test_sound_clusters_and_pools_break_no_rule() -> None:
     assert found(GKE, L4, H100) == {}
     assert found(EKS, P5) == {}
     assert found(EXISTING, L4) == {}
+    assert found(EKS, replace(P5, image_pull=ImagePull.PARALLEL, local_disks=LocalDisks.EPHEMERAL)) == {}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,15 @@ def test_sound_clusters_and_pools_break_no_rule() -> None:
 )
 def test_a_gke_cluster_that_google_would_refuse_is_refused_here(change: Mapping[str, Any], path: str) -> None:
     assert found(replace(GKE, **change), L4, H100) == {f"muster:cluster.{path}": "error"}
+
+
+def test_what_just_fits_is_refused_by_no_rule() -> None:
+    # A /27 has 32 addresses, of which Google keeps four.
+    cpu = replace(CPU, name="more", max_nodes=28 - GKE.system_pool.max_nodes - CPU.max_nodes)
+    assert found(replace(GKE, network=GkeNetwork(nodes="10.0.0.0/27")), cpu) == {}
+    assert found(GKE, replace(H100, capacity=Capacity.ON_DEMAND, provisioning_class=None, min_nodes=4)) == {}
+    hour = {"maxRunDurationSeconds": "3600"}
+    assert found(GKE, replace(L4, max_run=Seconds(3600), parameters=hour)) == {}
 
 
 def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() -> None:

@@ -80,6 +80,7 @@ def test_a_stack_with_every_field_breaks_no_rule_but_warns_of_labels() -> None:
     assert warned == {f"{place}.namespaceSelector": "warning"}
     assert violations_of(PREEMPTING.read_text()) == []
     assert violations_of(stack_file()) == []
+    assert violations_of(stack_file(gangAdmission={"onStaggered": "hold"})) == []
 
 
 # Children against their parents.
@@ -93,15 +94,16 @@ def test_a_team_borrows_no_more_than_can_ever_come_through_its_departments() -> 
 
 
 def test_a_departments_own_limit_bounds_its_teams() -> None:
-    def nested(limit: int) -> str:
+    def nested(limit: int | None) -> str:
         teams = {"team-a": {"quota": {"l4": 1}, "borrow": {"l4": 3}}}
-        inner = {"borrow": {"l4": limit}, "teams": teams}
+        inner = {"borrow": {"l4": limit} if limit else {}, "teams": teams}
         outer = {"departments": {"inner": inner}, "teams": {"team-z": {"quota": {"l4": 6}}}}
-        return stack_file(departments={"outer": outer})
+        alone = {"kueue": {"cohort": "none"}, "teams": {"team-y": {"quota": {"l4": 1}}}}
+        return stack_file(departments={"alone": alone, "outer": outer})
 
     place = "muster:departments.outer.departments.inner.teams.team-a.borrow.l4"
     assert paths(nested(2)) == [place]
-    assert paths(nested(3)) == []
+    assert paths(nested(3)) == paths(nested(None)) == []
 
 
 def test_without_a_cohort_nothing_is_shared() -> None:
@@ -311,6 +313,7 @@ def test_a_flavor_with_a_topology_knows_it_and_has_a_label() -> None:
         ({"nodeTaints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}, "nodeTaints[0]"),
         ({"nodeTaints": [{"key": f"t{number}", "effect": "NoExecute"} for number in range(8)]}, "nodeTaints"),
         ({"nodeTaints": [{"key": "a b", "effect": "NoExecute"}]}, "nodeTaints[0]"),
+        ({"nodeTaints": [{"key": "a", "effect": "NoExecute"}] * 2}, "nodeTaints[1]"),
         ({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}, "tolerations[0]"),
         ({"tolerations": [{"operator": "Exists"}]}, "tolerations[0]"),
         ({"tolerations": [{"value": "x"}]}, "tolerations[0]"),
@@ -344,8 +347,9 @@ def test_checks_of_capacity_come_with_queued_pools_and_names_are_taken_once() ->
         assert paths(stack_file(kueue=check(controller))) == [
             "muster:kueue.admissionChecks.budget.controllerName"
         ]
-    gang = {"admissionChecks": {"gang": {"controllerName": "example.com/x"}}}
-    assert paths(stack_file(kueue=gang)) == ["muster:kueue.admissionChecks.gang"]
+    for name in ("gang", "Budget"):
+        taken = {"admissionChecks": {name: {"controllerName": "example.com/x"}}}
+        assert paths(stack_file(kueue=taken)) == [f"muster:kueue.admissionChecks.{name}"]
     named = {"kueue": {"provisioning": {"check": "budget"}}}
     assert paths(stack_file(pool=named, kueue=check(), gangAdmission="builtin")) == [
         "muster:kueue.admissionChecks.budget"
@@ -407,20 +411,36 @@ def test_a_workload_has_no_more_checks_than_kueue_takes() -> None:
 # Counts and names.
 
 
+def _of(flavors: int) -> dict[str, Any]:
+    return {"flavors": {f"f{number}": {} for number in range(flavors)}}
+
+
+def _pairs(flavors: int) -> dict[str, Any]:
+    """A group of 64 resources, each in every flavor."""
+    names = [f"example.com/r{number}" for number in range(64)]
+    resources = [{"name": name, "nominalQuota": 1} for name in names]
+    return {
+        "coveredResources": names,
+        "flavors": [{"name": name, "resources": resources} for name in _of(flavors)["flavors"]],
+    }
+
+
 def test_a_queue_has_no_more_groups_and_resources_than_kueue_takes() -> None:
     names = [f"example.com/r{number}" for number in range(65)]
     wide = group(*({"name": name, "nominalQuota": 1} for name in names))
     assert paths(with_groups(wide)) == [KUEUE]
-    flavors: dict[str, Any] = {f"f{number}": {} for number in range(16)}
+    assert paths(stack_file(team={"kueue": {"resourceGroups": [_pairs(8)]}}, kueue=_of(8))) == []
+    (found,) = violations_of(stack_file(team={"kueue": {"resourceGroups": [_pairs(9)]}}, kueue=_of(9)))
+    assert "has 576 pairs" in found.message
     many = [
         group({"name": f"example.com/r{number}", "nominalQuota": 1}, flavor=f"f{number}")
         for number in range(16)
     ]
-    text = stack_file(team={"kueue": {"resourceGroups": many}}, kueue={"flavors": flavors})
+    text = stack_file(team={"kueue": {"resourceGroups": many}}, kueue=_of(16))
     assert [(each.path, "17 resource groups" in each.message) for each in violations_of(text)] == [
         (KUEUE, True)
     ]
-    text = stack_file(team={"kueue": {"resourceGroups": many[:15]}}, kueue={"flavors": flavors})
+    text = stack_file(team={"kueue": {"resourceGroups": many[:15]}}, kueue=_of(16))
     assert paths(text) == []
 
 
@@ -432,6 +452,9 @@ def test_two_objects_of_a_kind_never_share_a_name() -> None:
     assert paths(stack_file(kueue={"flavors": {"l4": {}}})) == ["muster:kueue.flavors.l4"]
     assert paths(of_team(clusterQueue="Cluster_Queue")) == [f"{KUEUE}.clusterQueue"]
     assert paths(of_team(localQueues={"Night": {}})) == [f"{KUEUE}.localQueues.Night"]
+    assert paths(stack_file(kueue={"topologies": {"Racks": ["example.com/rack"]}})) == [
+        "muster:kueue.topologies.Racks"
+    ]
 
 
 # What another scheduler cannot express.
