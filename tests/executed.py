@@ -45,11 +45,16 @@ class Executed:
     def __init__(self, data: Path) -> None:
         recorded = coverage.CoverageData(str(data))
         recorded.read()
+        self._recorded_at = data.stat().st_mtime
         self._lines = {path: recorded.contexts_by_lineno(path) for path in recorded.measured_files()}
         # How many lines a test executes: what executes few is quick, and says more.
         self.breadth = Counter(
             test for lines in self._lines.values() for tests in lines.values() for test in tests
         )
+
+    def newer(self, files: Iterable[str], checkout: Path) -> list[str]:
+        """Files of tests that have changed since: nothing is known of them."""
+        return sorted(name for name in files if (checkout / name).stat().st_mtime > self._recorded_at)
 
     def tests(self, path: str, lines: Iterable[int]) -> set[str]:
         executed = self._lines.get(path, {})

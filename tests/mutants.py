@@ -3,9 +3,10 @@ code is wrong?
 
 A mutant is the product with one expression changed: a comparison turned, a condition negated, a number one
 larger, a call left out. For each one the tests that can see it run, the nearest first, until one fails: some
-hundred unit tests that execute its line, all unit tests that a change of the file can break (changed.py),
-then the rest of `make test`, then all of `make test-all`. A mutant that no test notices survives; it shows
-code that nothing checks, or code that does the same: alike.toml has those, each with the reason.
+hundred unit tests that execute its line (executed.py), all unit tests that a change of the file can break
+(changed.py), then the rest of `make test`, then all of `make test-all`. A mutant that no test notices
+survives; it shows code that nothing checks, or code that does the same: alike.toml has those, each with the
+reason.
 
 The sample is fixed by the seed and does not depend on other code: what is drawn first is run first, so the
 first hundred are a sample of the whole. Results are added to mutants.jsonl one by one, and a run goes on
@@ -277,6 +278,7 @@ class Checkout:
                 # Most mutants need a few.
                 first = sorted(tests, key=lambda test: -self._kills[mutant.path, test])[:_FEW]
                 yield stage, first
+                yield stage, self._executed.newer(files | _tests(mutant.path, STAGES[1]), self.folder)
                 yield stage, [test for test in tests if test not in first][:_MANY]
                 if executing:
                     continue
@@ -411,8 +413,12 @@ def run(
             process.start()
         for process in processes:
             process.join()
-    # Each once, in the order of the code.
-    lines = sorted(json.dumps(asdict(outcome)) + "\n" for outcome in _results().values())
+    # Each once, and those of the code as it is.
+    files = {mutant.path for mutant in _every()}
+    current = (
+        each for each in _results().values() if each.path in files and each.digest == _digest(each.path)
+    )
+    lines = sorted(json.dumps(asdict(outcome)) + "\n" for outcome in current)
     RESULTS.write_text("".join(lines), encoding="utf-8")
 
 
