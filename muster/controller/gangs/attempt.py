@@ -134,9 +134,10 @@ class Attempt(ABC):
     @property
     def last_answer(self) -> datetime | None:
         """When a request of it was made or answered last."""
+        requests = self.attempted
         moments = (
-            *(request.metadata.creation_timestamp for request in self.attempted),
-            *(each.last_transition_time for request in self.attempted for each in request.status.conditions),
+            *(request.metadata.creation_timestamp for request in requests),
+            *(each.last_transition_time for request in requests for each in request.status.conditions),
         )
         return max((moment for moment in moments if moment), default=None)
 

@@ -109,7 +109,11 @@ def subject_of(gang: Gang, policy: GangPolicy) -> str:
     found: list[object] = [policy.retry.deadline.total_seconds()]
     found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
     for spec in gang.request_specs:
-        counts = [(demand.pod_set, demand.count, *filter(None, (demand.apart,))) for demand in spec.demands]
+        # What is left out where it says nothing changes no digest that an earlier release wrote.
+        counts = [
+            (demand.pod_set, demand.count, *((demand.apart,) if demand.apart else ()))
+            for demand in spec.demands
+        ]
         flavor = spec.flavor
         limits = (
             flavor.max_nodes,

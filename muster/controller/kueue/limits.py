@@ -333,14 +333,14 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
             one = on_nodes(pod_set, suited[0])
             yield per_node(f"{one.name}{together}", one.amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
+        lacking = [lacks_copies(pod_set, flavor, beside=pinned_to(flavor)) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             name = one_each(pod_set.name, pod_set.apart)
             yield per_pool(name, min(nodes for nodes, _ in sizes), large)
         elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             yield part_of_slice(pod_set.name, large)
-        elif large and all(lacks_copies(pod_set, flavor, beside=pinned_to(flavor)) for flavor in large):
-            lacking = lacks_copies(pod_set, large[0], beside=pinned_to(large[0]))
-            yield not_copied(pod_set.name, lacking, large[0].name)
+        elif lacking and all(lacking):
+            yield not_copied(pod_set.name, lacking[0], large[0].name)
         elif len(large) == 1:
             only = large[0]
             shared = on_nodes(pod_set, only)

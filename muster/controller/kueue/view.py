@@ -192,7 +192,9 @@ class View(GangView[Workload]):
 
     def _look_for_left_leases(self) -> None:
         """Once, those of gangs that lost their quota while no controller ran: their requests are there."""
-        for item in () if self._knows_left else (*self.requests.store, *self.templates.store):
+        if self._knows_left:
+            return
+        for item in (*self.requests.store, *self.templates.store):
             owner = self.owner_of(item)
             if owner is None or not holds_quota(owner):
                 since = [owner.status.since(each) for each in ("Finished", "Evicted")] if owner else []
