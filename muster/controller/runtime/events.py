@@ -17,7 +17,7 @@ from typing import Any, Literal
 import structlog
 
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import KubeError, NotFound
+from muster.controller.kube.errors import AlreadyExists, KubeError, NotFound, ServerError, TransportError
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.metrics import Metrics
@@ -38,6 +38,8 @@ OBJECT_REFILL = 1 / 300
 PROCESS_BURST = 100
 PROCESS_REFILL = 10.0
 WRITE_TIMEOUT = 10.0
+PAUSES = (1.0, 3.0)
+"""Seconds before an Event is written again that the server did not take."""
 
 Kind = Literal["Normal", "Warning"]
 
@@ -198,11 +200,27 @@ class EventRecorder:
         digest = hashlib.sha256(f"{news}{moment}{self._instance}".encode()).hexdigest()[:16]
         # An Event about a cluster-scoped object lives in `default`, where kubectl looks for it.
         key = Key(news.about.namespace or "default", f"{news.about.name[:200].rstrip('.-')}.{digest}")
-        await self._client.create(EVENT, self._body(news, key, moment), namespace=key.namespace)
+        await self._create_surely(key, self._body(news, key, moment))
         self._series[news] = _Series(key, 1, self._now())
         self._series.move_to_end(news)
         if len(self._series) > SERIES:
             self._series.popitem(last=False)
+
+    async def _create_surely(self, key: Key, body: dict[str, Any]) -> None:
+        """Again where the server fails or does not answer: it may be back in a moment, and no two Events have
+        this name.
+        """
+        for pause in (*PAUSES, None):
+            try:
+                await self._client.create(EVENT, body, namespace=key.namespace)
+            except AlreadyExists:
+                return  # The answer was lost.
+            except (ServerError, TransportError):
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                return
 
     def _body(self, news: _News, key: Key, moment: str) -> dict[str, Any]:
         about = news.about

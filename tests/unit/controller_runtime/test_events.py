@@ -97,6 +97,18 @@ def test_a_server_that_refuses_events_costs_only_events() -> None:
     with_recorder(scenario)
 
 
+def test_an_event_outlives_a_server_that_fails_for_a_moment() -> None:
+    async def scenario(server: FakeApiServer, recorder: EventRecorder) -> None:
+        failing = [lambda _: web.json_response({"code": 503}, status=503) for _ in range(2)]
+        server.write_faults.extend(failing)
+        say(recorder, "why it waits")
+        await asyncio.sleep(10)
+        (event,) = server.objects.values()
+        assert event["note"] == "why it waits"
+
+    with_recorder(scenario)
+
+
 def test_an_event_that_was_deleted_is_written_anew() -> None:
     async def scenario(server: FakeApiServer, recorder: EventRecorder) -> None:
         say(recorder, "x")
