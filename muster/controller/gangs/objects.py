@@ -250,6 +250,11 @@ class ProvisioningRequest(Object, frozen=True):
     spec: ProvisioningRequestSpec = ProvisioningRequestSpec()
     status: ProvisioningRequestStatus = ProvisioningRequestStatus()
 
+    @property
+    def idle_since(self) -> datetime | None:
+        """Since when its nodes have been idle, where that is longer than it has had them."""
+        return None
+
 
 class PodTemplate(Object, frozen=True):
     """Only its metadata matters to us once it is written."""

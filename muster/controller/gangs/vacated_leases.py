@@ -15,7 +15,7 @@ leaves whole. Classes of cluster-autoscaler need none of this: it looks for room
 pods of one PodSet have one node selector, so one lease has to hold all of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -54,6 +54,8 @@ TAKEN: Final = f"{GROUP}/taken-lease"
 """On a PodTemplate: the lease on whose nodes its pods will run, in place of a request's."""
 _PODS: Final = f"{GROUP}/taken-for"
 """On the same: for how many pods, of all PodSets of the request."""
+_LEFT: Final = f"{GROUP}/taken-idle-since"
+"""On the same: since when the nodes are idle. The cloud counts from there, whoever takes them meanwhile."""
 _MOST: Final = 20
 """Leases of a pool that one gang looks at, those that were left last."""
 _NOT_REMOVED_FOR: Final = timedelta(minutes=8)
@@ -64,6 +66,11 @@ class TakenLease(ProvisioningRequest, frozen=True):
     """A lease that another gang has left, as the request that it stands in for. No API server keeps it."""
 
     ends: datetime | None = None
+    left: datetime | None = None
+
+    @property
+    def idle_since(self) -> datetime | None:
+        return self.left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,12 @@ class VacatedLease:
 
     def notes(self, spec: RequestSpec) -> dict[str, str]:
         """The annotations of PodTemplates whose pods take it."""
-        return {TAKEN: self.name, _PODS: str(spec.count), LEASE_ENDS_ANNOTATION: format_time(self.ends)}
+        return {
+            TAKEN: self.name,
+            _PODS: str(spec.count),
+            _LEFT: format_time(self.left),
+            LEASE_ENDS_ANNOTATION: format_time(self.ends),
+        }
 
     def holds(self, spec: RequestSpec, *, now: datetime) -> bool:
         """Whether every pod of this request has room now, on nodes where no other pod has a device. Raises
@@ -162,6 +174,7 @@ def taken_leases(templates: Iterable[PodTemplate]) -> Iterator[TakenLease]:
                 provisioning_class_details={GKE_LEASE_DETAIL: meta.annotations[TAKEN]},
             ),
             ends=parse_time(meta.annotations.get(LEASE_ENDS_ANNOTATION, "")),
+            left=parse_time(meta.annotations.get(_LEFT, "")),
         )
 
 
@@ -187,8 +200,14 @@ class LeftLeases:
     def leave(self, left: Left, *, pool: str) -> None:
         """Its gang has lost its quota, or what it had it by is deleted."""
         leases = self._by_pool.setdefault(pool, {})
-        leases.pop(left.name, None)  # The last one to be left comes last.
-        leases[left.name] = left
+        before = leases.pop(left.name, left)  # The last one to be left comes last.
+        leases[left.name] = replace(left, at=max(left.at, before.at))
+
+    def stop_using(self, leases: Collection[str], *, at: datetime) -> None:
+        """A gang has run on them until then. The cloud may have deleted the requests of some long before."""
+        for pool, known in self._by_pool.items():
+            for left in [known[name] for name in leases if name in known]:
+                self.leave(replace(left, at=at), pool=pool)
 
     def forget(self, lease: str, *, pool: str) -> None:
         """Its nodes are gone."""
@@ -210,11 +229,14 @@ class LeftLeases:
             self._taking -= taken
 
 
-def lease_had(item: Belonging, *, now: datetime) -> Left | None:
-    """The lease that a gang had by this item until now; None where it had none by it, or loses it."""
+def lease_had(item: Belonging, *, now: datetime, has_run: bool) -> Left | None:
+    """The lease that a gang had by this item until now; None where it had none by it, or loses it. The nodes
+    of one that it took and never ran on are idle for longer.
+    """
     notes = item.metadata.annotations
     if isinstance(item, PodTemplate):
         lease, ends = notes.get(TAKEN, ""), parse_time(notes.get(LEASE_ENDS_ANNOTATION, ""))
+        now = now if has_run else parse_time(notes.get(_LEFT, "")) or now
     elif isinstance(item, ProvisioningRequest) and not item.status.holds("CapacityRevoked"):
         lease, ends = item.status.provisioning_class_details.get(GKE_LEASE_DETAIL, ""), lease_end(item)
     else:

@@ -182,13 +182,17 @@ class View(GangView[Workload]):
 
     def _item_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         if before is not None and after is None:
-            self._note_left_lease(before)
+            owner = self.owner_of(before)
+            self._note_left_lease(before, has_run=owner is not None and owner.status.holds("Admitted"))
 
     def _quota_changed(self, before: Workload | None, after: Workload | None) -> None:
         """What is made for it is deleted a moment later, when the next gang may have the quota already."""
         if before is not None and holds_quota(before) and not (after and holds_quota(after)):
+            has_run = before.status.holds("Admitted")
             for item in self.made_for(before.key):
-                self._note_left_lease(item)
+                self._note_left_lease(item, has_run=has_run)
+            if has_run:
+                self.left_leases.stop_using(_pins_given(before), at=self.clock())
 
     def _look_for_left_leases(self) -> None:
         """Once, those of gangs that lost their quota while no controller ran: their requests are there."""
@@ -198,11 +202,12 @@ class View(GangView[Workload]):
             owner = self.owner_of(item)
             if owner is None or not holds_quota(owner):
                 since = [owner.status.since(each) for each in ("Finished", "Evicted")] if owner else []
-                self._note_left_lease(item, at=next(filter(None, since), None))
+                has_run = owner is not None and owner.status.condition("Admitted") is not None
+                self._note_left_lease(item, at=next(filter(None, since), None), has_run=has_run)
         self._knows_left = True
 
-    def _note_left_lease(self, item: Belonging, *, at: datetime | None = None) -> None:
-        left = lease_had(item, now=at or self.clock())
+    def _note_left_lease(self, item: Belonging, *, has_run: bool, at: datetime | None = None) -> None:
+        left = lease_had(item, now=at or self.clock(), has_run=has_run)
         if left is not None and self.nodes.store.by_index(BY_LEASE, left.name):
             self.left_leases.leave(left, pool=item.metadata.annotations.get(POOL, ""))
 
@@ -255,11 +260,7 @@ class View(GangView[Workload]):
         if any(owner is not None and holds_quota(owner) for owner in owners):
             return True
         last = self.owner_of(left.item)
-        updates = (
-            [each for check in last.status.admission_checks for each in check.pod_set_updates] if last else []
-        )
-        is_pinned = any(each.node_selector.get(GKE_LEASE_LABEL) == left.name for each in updates)
-        return last is not None and holds_quota(last) and is_pinned
+        return last is not None and holds_quota(last) and left.name in _pins_given(last)
 
     def _taken_by_others(self, snapshot: WorkloadSnapshot) -> frozenset[str]:
         """Leases that a gang before this one has taken, too: two leaders for a moment may both decide."""
@@ -515,6 +516,12 @@ def _age(item: Belonging) -> tuple[float, str]:
 
 def holds_quota(workload: Workload) -> bool:
     return workload.status.holds("QuotaReserved") and not workload.status.holds("Finished")
+
+
+def _pins_given(workload: Workload) -> frozenset[str]:
+    """The leases to which our answers pin its pods."""
+    updates = (each for check in workload.status.admission_checks for each in check.pod_set_updates)
+    return frozenset(lease for each in updates if (lease := each.node_selector.get(GKE_LEASE_LABEL)))
 
 
 def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:

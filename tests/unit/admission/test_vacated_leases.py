@@ -197,6 +197,63 @@ def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it() -> None:
     played(world, play)
 
 
+def test_nodes_whose_request_the_cloud_has_deleted_long_before_are_taken_all_the_same() -> None:
+    world = Preempted()
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        for request in list(world.server.caches[PROVISIONING_REQUEST].store):
+            world.server.remove(PROVISIONING_REQUEST, request.key)
+        await asyncio.sleep(60 * MINUTE)
+        prod = await world.preempt(dev)
+        await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        assert world.bought == {"dev": 2}
+
+    played(world, play)
+
+
+@pytest.mark.parametrize("minutes", [7.0, 9.5])
+def test_nodes_that_go_as_the_rest_comes_are_asked_for_again(minutes: float) -> None:
+    """The h100 comes so long after they were left, of which the cloud takes them back after ten."""
+    world = Preempted(l4=4, h100=0)
+    world.cloud.slow["h100"] = 1.0
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        world.kueue.quota["dev"] = {}
+        world.kueue.evict(dev, "Preempted")
+        await asyncio.sleep(6 * MINUTE)
+        prod = world.submit("prod", BOTH)
+        await asyncio.sleep((minutes - 6) * MINUTE)
+        world.cloud.stock["h100"] = 1
+        world.cloud.serve("h100")
+        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
+        assert world.bought["prod"] == (1 if minutes < 8 else 3)
+
+    played(world, play)
+
+
+def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before() -> None:
+    world = Preempted(l4=4, h100=0)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        world.kueue.quota["dev"] = {}
+        world.kueue.evict(dev, "Preempted")
+        await asyncio.sleep(7 * MINUTE)
+        lab = world.submit("lab", BOTH)
+        await asyncio.sleep(0.5 * MINUTE)
+        assert any("lab" in str(each) for each in world.server.caches[POD_TEMPLATE].store)
+        await asyncio.sleep(MINUTE)
+        world.kueue.quota["lab"] = {}
+        world.kueue.evict(lab, "Preempted")
+        prod = world.submit("prod", TWO)
+        await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 2}, "the cloud is about to take dev's back"
+
+    played(world, play)
+
+
 def test_a_gang_of_two_shapes_takes_what_is_left_and_asks_for_the_rest() -> None:
     world = Preempted()
 
