@@ -115,7 +115,8 @@ def watch_made(
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches_transitions(view.nodes, view.placed_on)
     if view.words:
-        controller.hears(view.words.pods, view.spoken_of)
+        for said in (view.words.pods, view.words.claims):
+            controller.hears(said, view.spoken_of)
 
 
 def held_nodes_controller(manager: Manager, held: HeldNodes[Any], view: GangView[Any]) -> Controller[Key]:

@@ -154,6 +154,7 @@ class GangView(ABC, Generic[T]):
         return {key for pod in pods for key in self.owners.keys_of(pod)}
 
     def spoken_of(self, said: Said) -> Iterable[Key]:
-        """The gang whose placeholder an Event is about."""
-        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
-        return self.owners.keys_of(pod) if pod else ()
+        """The gangs whose placeholders an Event is about, or the NodeClaim that was made for them."""
+        names = self.words.placeholders_of(said) if self.words else ()
+        pods = (self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, name)) for name in names)
+        return {key for pod in pods if pod for key in self.owners.keys_of(pod)}

@@ -28,7 +28,7 @@ from muster.controller.kueue.objects import (
 )
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
-from muster.model.names import PLACEHOLDER_NAMESPACE
+from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE
 from tests.unit.admission.fleet import SPACE, TWO_SHAPES, Fleet
 from tests.unit.admission.gang_world import CHECK, POLICY, workload
 from tests.unit.admission.views import view_of
@@ -106,10 +106,14 @@ def test_an_event_concerns_the_gang_of_its_placeholder_alone() -> None:
     pods = [
         Placeholder(
             metadata=ObjectMeta(
-                name=f"{name}-0",
+                name=f"muster-{name}-0",
                 namespace=PLACEHOLDER_NAMESPACE,
                 uid=f"pod-{name}",
                 labels={identity.WORKLOAD_UID: held.metadata.uid},
+                annotations={
+                    identity.WORKLOADS.name_annotation: name,
+                    OWNER_NAMESPACE_ANNOTATION: held.metadata.namespace,
+                },
             )
         )
         for name, held in gangs.items()
@@ -126,9 +130,14 @@ def test_an_event_concerns_the_gang_of_its_placeholder_alone() -> None:
             view.known.of(held, CHECK, START) is one for held, one in zip(gangs.values(), before, strict=True)
         ]
 
-    nominated = _said("1", Subject(kind="Pod", name="a-0"), "should schedule on: nodeclaim/pool-x1")
+    nominated = _said("1", Subject(kind="Pod", name="muster-a-0"), "should schedule on: nodeclaim/pool-x1")
     assert is_kept_after(words.pods, nominated) == [False, True]
     failed = _said("2", Subject(kind="NodeClaim", name="pool-x1"), "InsufficientCapacityError")
     assert is_kept_after(words.claims, failed) == [False, True]
     foreign = _said("3", Subject(kind="NodeClaim", name="pool-x"), "InsufficientCapacityError")
     assert is_kept_after(words.claims, foreign) == [True, True]
+    assert [{*view.spoken_of(said)} for said in (nominated, failed, foreign)] == [
+        {gangs["a"].key},
+        {gangs["a"].key},
+        set(),
+    ]
