@@ -49,7 +49,7 @@ from muster.controller.gangs.identity import (
 from muster.controller.gangs.indexes import lease_of
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
-from muster.controller.gangs.placeholder_sets import PlaceholderSet
+from muster.controller.gangs.placeholder_sets import PlaceholderSet, is_asked_by_pods
 from muster.controller.gangs.progress import (
     format_capacity,
     format_ending,
@@ -265,6 +265,19 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
 
 def delete_all(attempt: Attempt) -> tuple[Delete, ...]:
     return deletions(attempt.requests, attempt.templates, attempt.placeholders)
+
+
+def without_policy(attempt: Attempt) -> tuple[tuple[Delete, ...], datetime | None]:
+    """What becomes of nodes that placeholders keep while no policy says what for, and until when they are
+    kept: they are paid for. What a cloud has booked ends by itself.
+    """
+    kept_since = attempt.last_progress
+    if kept_since is None or not any(isinstance(each, PlaceholderSet) for each in attempt.attempted):
+        return (), None
+    until = kept_since + stall_after(GangPolicy())
+    if attempt.now < until:
+        return (), until
+    return deletions((), filter(is_asked_by_pods, attempt.templates), attempt.placeholders), None
 
 
 def pod_sets(spec: RequestSpec) -> str:

@@ -20,6 +20,7 @@ from muster.model.names import (
     CLAIM_ANNOTATIONS,
     CLASS_ANNOTATION,
     CONSUME_ANNOTATION,
+    HELD_TAINT_KEY,
     LEASE_ENDS_ANNOTATION,
     PLACED_ANNOTATION,
     POD_SET_LABEL,
@@ -150,10 +151,11 @@ def carried_claim(pod: Pod, pod_set: str, spec: RequestSpec) -> PodClaim:
         pod_set=pod_set,
         annotations={
             name: pod.metadata.annotations[name]
-            for name in CLAIM_ANNOTATIONS
+            for name in (*CLAIM_ANNOTATIONS, PLACED_ANNOTATION)
             if name in pod.metadata.annotations
         },
         node_selector={key: value for key, value in pod.spec.node_selector.items() if key in keys},
+        tolerations=tuple(each for each in pod.spec.tolerations if each.key == HELD_TAINT_KEY),
     )
 
 

@@ -32,11 +32,12 @@ from muster.controller.gangs.assembly import (
     delete_all,
     delete_outdated,
     next_step,
+    without_policy,
 )
 from muster.controller.gangs.capacity_claims import PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.deadlines import SETTLED_AFTER, Deadline, ready_deadline, settles_at
-from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder
+from muster.controller.gangs.identity import ATTEMPT, promised_by, request_of_placeholder
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_provisioned, format_wait
 from muster.controller.kueue import scale_up
@@ -61,7 +62,7 @@ from muster.controller.kueue.without_quota import (
     stranded,
 )
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
+from muster.model.names import POD_SET_LABEL
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
@@ -159,7 +160,7 @@ def _claims_of_pods(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:
     found: dict[str, PodClaim] = {}
     for pod in snapshot.surroundings.own_pods:
         notes = pod.metadata.annotations
-        if spec := specs.get(notes.get(CONSUME_ANNOTATION, "")):
+        if spec := specs.get(promised_by(notes)):
             pod_sets = [demand.pod_set for demand in spec.demands]
             name = pod.metadata.labels.get(POD_SET_LABEL, pod_sets[0])
             if name in pod_sets:
@@ -190,7 +191,10 @@ def _without_policy(snapshot: WorkloadSnapshot) -> Decision | None:
     if limit.at <= snapshot.now:
         return release_and_retry(snapshot, GangPolicy(), "there is no accepted GangPolicy")
     message = format_wait("waits for an accepted GangPolicy (see its conditions)", limit)
-    return Decision(actions=set_pending(snapshot, message), requeue_at=limit.at)
+    released, until = without_policy(snapshot)
+    return Decision(
+        actions=(*set_pending(snapshot, message), *released), requeue_at=min(limit.at, until or limit.at)
+    )
 
 
 def _provisioning(snapshot: WorkloadSnapshot) -> Decision:
@@ -377,9 +381,9 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     is_first = reported and snapshot.check_state is not None and not snapshot.check_state.message
     event = (EmitEvent(kind="Normal", reason="GangWaiting", message=message),) if is_first else ()
     # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
-    cleared = (*reported, *delete_outdated(snapshot), *step.releases)
+    cleared = (*reported, *event, *delete_outdated(snapshot), *step.releases)
     return Decision(
-        actions=(*cleared, *step.prepares, *event),
+        actions=(*cleared, *step.prepares),
         requeue_at=min(moments),
         waits_for_nodes=step.for_nodes,
         is_final=bool(step.prepares) and not cleared,

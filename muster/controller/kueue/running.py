@@ -320,7 +320,9 @@ def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
 
 
 def _leave_quota(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
-    """The history first: after a crash during the deletions it is what they are finished from."""
+    """The history first: after a crash during the deletions it is what they are finished from. The Event
+    next: no later decision has it, should a deletion fail.
+    """
     event = EmitEvent(kind="Warning", reason=reason, message=message)
-    actions: tuple[Action, ...] = (Deactivate(history=history), *delete_all(snapshot), event)
+    actions: tuple[Action, ...] = (Deactivate(history=history), event, *delete_all(snapshot))
     return Decision(actions=actions, requeue_at=history.retry_at)

@@ -216,9 +216,9 @@ def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message
     # Clear Ready before deleting requests, so that Kueue cannot start the gang on capacity being released.
     actions: tuple[Action, ...] = (
         PatchAnnotations(history=history),
+        event,
         *set_pending(snapshot, message),
         *delete_all(snapshot),
-        event,
     )
     return Decision(actions=actions, requeue_at=history.retry_at)
 

@@ -43,7 +43,7 @@ def stopped(snapshot: WorkloadSnapshot) -> Decision | None:
         ended = replace(history, nodes_missing=None, lease_ends=None, unclaimed="")
         ended = replace(ended, retry_at=truncate_seconds(snapshot.now), refused="", first_try=None)
         event = EmitEvent(kind="Normal", reason="GangStopped", message=waiting.stopped())
-        return Decision(actions=(Deactivate(history=ended), *delete_all(snapshot), event))
+        return Decision(actions=(Deactivate(history=ended), event, *delete_all(snapshot)))
     if history.retry_at is None or history.refused:
         return None  # It is inactive for another reason, and stays so.
     if snapshot.is_reserved:

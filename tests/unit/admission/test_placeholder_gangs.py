@@ -18,8 +18,9 @@ from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import OwnerReference
 from muster.controller.kueue.actions import State
+from muster.controller.kueue.objects import CheckState
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS, POOL_LABEL
+from muster.model.names import ELASTIC_JOB, PLACED_ANNOTATION, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.length import examples
 from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
@@ -689,3 +690,65 @@ def test_a_gang_that_preempts_gets_the_idle_nodes_and_buys_none() -> None:
         world.tick(timedelta(seconds=5))
         assert world.now - began < MINUTE
     assert set(world.nodes) == bought
+
+
+def test_nodes_are_not_paid_for_while_no_policy_says_what_for() -> None:
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 4)})
+    for _ in range(2):
+        tick(world)
+    assert len(world.nodes) == 2
+    world.policy = None  # type: ignore[assignment]  # a policy that is deleted, or refused
+    for _ in range(3):
+        tick(world)
+    assert len(world.nodes) == 2, "it may be mended"
+    for _ in range(3):
+        tick(world)
+    assert not world.nodes
+    assert not world.placeholders
+    assert not world.templates
+    world.policy, world.stock["l4"] = PLACED, 4
+    for _ in range(3):
+        tick(world)
+    assert "a" in world.started
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_whoever_waits_reads_why_a_try_has_failed_whatever_becomes_of_the_deletions(writes: int) -> None:
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 4)})
+    before = 0
+    while LAST_FAILURE not in world.workloads["a"].metadata.annotations:
+        world.crash_after = None
+        world.now += MINUTE
+        world.cloud()
+        world.kueue()
+        world.crash_after = world.writes + writes
+        world.settle()
+        before += 1
+        assert before < 60
+    assert [each.reason for each in world.told].count("GangReleased") == 1
+
+
+def test_a_gang_that_runs_as_its_check_comes_back_still_has_its_nodes() -> None:
+    """Its queue lost the check for a while, and what our answer gave to its pods with it."""
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 2)})
+    for _ in range(3):
+        tick(world)
+    assert "a" in world.started
+    first = world.workloads["a"].check_state("gang")
+    world._status("a", admission_checks=(CheckState(name="gang"),))
+    tick(world)
+    again = world.workloads["a"].check_state("gang")
+    assert first is not None
+    assert again is not None
+    assert again.pod_set_updates[0].annotations == {
+        key: value for key, value in first.pod_set_updates[0].annotations.items() if key == PLACED_ANNOTATION
+    }
+    world.stock["l4"] = 0
+    world.take_away(sorted(world.nodes)[0])
+    world.stock["l4"] = 1
+    for _ in range(3):
+        tick(world)
+    assert "NodesMissing" in {each.reason for each in world.told}, "half of it runs"
