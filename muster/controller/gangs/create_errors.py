@@ -59,6 +59,10 @@ class CreateRejected(Exception):
         self.kind, self.attempt, self.reason, self.message = kind, attempt, reason, message
 
 
+class GateKept(CreateRejected):
+    """The gate of a pod could not be removed; those of others of its gang may be gone."""
+
+
 class NameTaken(CreateRejected):
     """An object with our name has another owner; a person has to resolve it."""
 

@@ -28,6 +28,7 @@ from muster.controller.gangs.altered import alterations
 from muster.controller.gangs.create_errors import (
     Altered,
     CreateRejected,
+    GateKept,
     NameTaken,
     is_no_verdict,
     is_rejection,
@@ -137,6 +138,15 @@ class Requests:
             if not self._is_verdict(Key("", f"{action.held_as}/{action.node}"), error):
                 raise
             raise _rejected(f"taint of node {action.node}", error, attempt=action.attempt) from error
+
+    def gate_kept(self, pod: Key, error: ApiError, *, attempt: str) -> GateKept | None:
+        """What follows where the API server does not let us remove the gate of a pod; None where it has not
+        judged that.
+        """
+        if not self._is_verdict(Key("", f"{attempt}/{pod}"), error):
+            return None
+        answer = _rejected(f"gate of pod {pod}", error, attempt=attempt)
+        return GateKept(answer.kind, attempt=attempt, reason=answer.reason, message=answer.message)
 
     async def delete(self, action: Delete) -> None:
         await self._delete(_KINDS[action.kind], Key(action.namespace, action.name), uid=action.uid)

@@ -40,9 +40,10 @@ from muster.controller.gangs.assembly import (
     delete_all,
     delete_outdated,
     next_step,
+    without_policy,
 )
 from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of, pod_claims
-from muster.controller.gangs.create_errors import CreateRejected, failure_of
+from muster.controller.gangs.create_errors import CreateRejected, GateKept, failure_of
 from muster.controller.gangs.deadlines import settles_at
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import ATTEMPT, promised_by
@@ -67,6 +68,7 @@ from muster.controller.kai.labels import (
     PREEMPTS,
     SIZE,
     STATUS,
+    is_bound,
     is_gated,
     is_released,
     preempts_since,
@@ -136,13 +138,25 @@ def after_rejection(cluster_snapshot: ClusterSnapshot, rejected: CreateRejected)
     snapshot = next(
         (each for each in cluster_snapshot.batch_snapshots if each.batch.attempt == rejected.attempt), None
     )
-    if snapshot is None or snapshot.policy is None or snapshot.batch.ungated:
+    is_gate = isinstance(rejected, GateKept)
+    if snapshot is None or snapshot.policy is None or (snapshot.batch.ungated and not is_gate):
         return Decision(requeue_at=cluster_snapshot.now)  # It has changed meanwhile.
     match failure_of(rejected):
         case Unsatisfiable(reason=reason):
-            return _refuse(snapshot, reason)
+            ended = _refuse(snapshot, reason)
         case AttemptFailed(failure=failure):
-            return _release_and_retry(snapshot, snapshot.policy, failure)
+            ended = _release_and_retry(snapshot, snapshot.policy, failure)
+    return _take_back(snapshot, ended) if is_gate else ended
+
+
+def _take_back(snapshot: BatchSnapshot, ended: Decision) -> Decision:
+    """The end of an attempt one of whose gates stays. What refuses that may refuse notes on the pod, too."""
+    noted = (
+        PatchCluster(history=each.history, part=snapshot.part) if isinstance(each, PatchAnnotations) else each
+        for each in ended.actions
+    )
+    passed = (DeleteUnbound(pod=pod, request="") for pod in snapshot.batch.ungated if not is_bound(pod))
+    return replace(ended, actions=(*noted, *passed))
 
 
 def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tuple[Action, ...]:
@@ -186,7 +200,9 @@ def _note(snapshot: BatchSnapshot, history: RetryHistory, status: str) -> PatchA
 def _step(snapshot: BatchSnapshot) -> Decision:
     history = snapshot.history
     if snapshot.policy is None:
-        return Decision(actions=set_status(snapshot, "waits for an accepted GangPolicy; see its conditions"))
+        released, until = without_policy(snapshot)
+        status = set_status(snapshot, "waits for an accepted GangPolicy; see its conditions")
+        return Decision(actions=(*status, *released), requeue_at=until)
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
     noted = snapshot.cluster_snapshot.noted(snapshot.part)
@@ -386,6 +402,8 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
         for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
+    if snapshot.cluster_snapshot.noted(snapshot.part) != RetryHistory():
+        return Decision(actions=deletions_unbound)  # Its end is noted there.
     back = _release_and_retry(snapshot, policy, what)
     return replace(back, actions=(*deletions_unbound, *back.actions))
 
@@ -468,14 +486,14 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = _note(snapshot, next_history, format_backoff(next_history))
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    return Decision(actions=(note, *delete_all(snapshot), event), requeue_at=next_history.retry_at)
+    return Decision(actions=(note, event, *delete_all(snapshot)), requeue_at=next_history.retry_at)
 
 
 def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
     history = RetryHistory(refused=reason[:1000], refused_for=snapshot.refusal_subject)
     note = _note(snapshot, history, format_refusal(history))
     event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
-    return Decision(actions=(note, *delete_all(snapshot), event))
+    return Decision(actions=(note, event, *delete_all(snapshot)))
 
 
 # Words

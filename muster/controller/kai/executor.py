@@ -20,7 +20,8 @@ from muster.controller.gangs.actions import (
     EmitEvent,
     HoldNode,
 )
-from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.create_errors import is_rejection
+from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
@@ -42,7 +43,7 @@ from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GangOwner, Gated
 from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import NotFound
+from muster.controller.kube.errors import ApiError, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.events import EventRecorder
@@ -127,7 +128,14 @@ class Executor:
                     for key, value in UNDISTURBED.items()
                     if action.is_undisturbed and key not in live.metadata.annotations
                 }
-        await self._patch(pod, body)
+        try:
+            await self._patch(pod, body)
+        except ApiError as error:
+            attempt = action.annotations.get(ATTEMPT, "")
+            if not is_rejection(error):
+                raise
+            refusal = self._requests.gate_kept(pod.key, error, attempt=attempt)
+            raise refusal or error from None
 
     async def _patch_annotations(self, action: PatchAnnotations) -> None:
         annotations = {**to_annotations(action.history), STATUS: action.status}

@@ -101,7 +101,8 @@ def gpu_size(pod: GatedPod, cluster: GangOwner | None, policy: GangPolicy) -> in
 
 def _place(pod: GatedPod, cluster: GangOwner, policy: GangPolicy) -> _Placed | None:
     amounts = pod_amounts(pod.spec)
-    wants_gpu = any(amounts.get(name) for name in policy.managed_resources) or _shares(pod)
+    asked = any(amounts.get(name) for name in policy.managed_resources) or _shares(pod)
+    wants_gpu = asked or bool(pod.spec.resource_claims)
     pool = pool_of(pod, cluster)
     if not pool and wants_gpu:
         pool = _only_pool(pod, policy)
@@ -151,9 +152,9 @@ def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
     pools = _gpu_pools(pod, policy)
     if len(pools) == 1:
         return pools[0]
+    what = "claims a device" if pod.spec.resource_claims else "asks for a GPU"
     raise ValueError(
-        f"pod {pod.key} asks for a GPU and names no pool; set nodeSelector {POOL_LABEL} to one of "
-        f"{', '.join(pools)}"
+        f"pod {pod.key} {what} and names no pool; set nodeSelector {POOL_LABEL} to one of {', '.join(pools)}"
     )
 
 

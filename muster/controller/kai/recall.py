@@ -28,6 +28,7 @@ from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.quantities import format_duration, many
+from muster.model.waiting import rounded
 
 PREEMPTED_WITHIN: Final = timedelta(minutes=5)
 """How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
@@ -45,10 +46,9 @@ def recall(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action
 
 
 def recall_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
-    """When more of them may have passed in vain."""
-    yield from _handover_ends(cluster_snapshot)
-    yield from _preemption_ends(cluster_snapshot)
-    yield from _grace_ends(cluster_snapshot)
+    """When more of them may have passed in vain. What ends now is decided now, or waits for others."""
+    ends = (_handover_ends, _preemption_ends, _grace_ends)
+    yield from (end for each in ends for end in each(cluster_snapshot) if end > cluster_snapshot.now)
 
 
 def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
@@ -100,7 +100,7 @@ def _handover_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
     for request in cluster_snapshot.requests:
         stranded = cluster_snapshot.stranded(request.metadata.name)
         if stranded and isinstance(request, PlaceholderSet):
-            yield max(_handover_end(stranded), cluster_snapshot.now)
+            yield _handover_end(stranded)
 
 
 def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
@@ -126,7 +126,7 @@ def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Ite
 
 def _preemption_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
     for pods in cluster_snapshot.preempting:
-        yield max(_preemption_end(pods, cluster_snapshot), cluster_snapshot.now)
+        yield _preemption_end(pods, cluster_snapshot)
 
 
 def _preemption_end(pods: Sequence[GatedPod], cluster_snapshot: ClusterSnapshot) -> datetime:
@@ -156,6 +156,7 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
         yield EmitEvent(kind="Warning", reason="NodesMissing", message=message)
     elif since + grace <= cluster_snapshot.now:
         passed = [pod for pod in cluster_snapshot.pods if not is_gated(pod)]
+        yield from _note_short_run(cluster_snapshot, passed, what)
         # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
         for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
             yield DeleteRunning(pod=pod)
@@ -163,11 +164,31 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
         yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
 
 
+def _note_short_run(
+    cluster_snapshot: ClusterSnapshot, passed: Sequence[GatedPod], what: str
+) -> Iterator[Action]:
+    """A run that was short is a failed try: to start again at once would buy the next nodes for nothing."""
+    retry = (cluster_snapshot.policy or GangPolicy()).retry
+    started = max((at for pod in passed if (at := pod.status.start_time)), default=None)
+    if started is None or cluster_snapshot.now - started >= retry.max:
+        return
+    history = next_attempt(
+        max(map(parse_history, passed), key=lambda history: history.tries),
+        uid=cluster_snapshot.cluster.metadata.uid,
+        began=started,
+        failure=f"{what}, {rounded(cluster_snapshot.now - started)} after its start",
+        now=cluster_snapshot.now,
+        policy=retry,
+    )
+    # What a crash leaves of its pods is due all the same.
+    yield PatchCluster(history=replace(history, nodes_missing=cluster_snapshot.broken_since))
+
+
 def _grace_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
     """Until when the sign of a node may go before its gang queues again."""
     if since := cluster_snapshot.broken_since:
         grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
-        yield max(since + grace, cluster_snapshot.now)
+        yield since + grace
 
 
 def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -> Iterator[Action]:

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from muster.controller.gangs.retry import REFUSED
 from muster.controller.gangs.taints import closed_for
-from muster.model.gangpolicy import BrokenNodes, WhileRunning
+from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group
@@ -152,3 +153,24 @@ def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm)
         run(here, 10)
         assert (here.running("a"), here.running("b")) in itertools.product((0, 3), (0, 2))
     assert started, "or nothing was tried"
+
+
+def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up() -> None:
+    """Its pods are made anew each time, and have no history of their own."""
+    here, _ = running_gang(WhileRunning.REQUEUE, l4=16)
+    retry = RetryPolicy(deadline=timedelta(hours=3))
+    here.policy = dataclasses.replace(here.policy, retry=retry)
+    runs = set[str]()
+    for _ in range(6 * 60):
+        on = [pod for pod in here.of("a") if "workers" in pod.metadata.name and pod.spec.node_name]
+        if on:
+            runs |= {pod.metadata.uid for pod in on}
+            here.condition(on[0].spec.node_name, "AcceleratedHardwareReady", "False")
+        here.tick()
+        for name in [name for name, held in here.nodes.items() if here.signs.of(held)]:
+            if name not in {pod.spec.node_name for pod in here.of("a")}:
+                here.take_away(name)
+    assert 2 * 3 <= len(runs) <= 2 * 10
+    reasons = [pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a")]
+    assert any("runs on the broken node" in reason for reason in reasons)
+    assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates
-from muster.controller.gangs.create_errors import CreateRejected
+from muster.controller.gangs.create_errors import CreateRejected, GateKept
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
@@ -40,6 +40,8 @@ class Guarded(World):
     """
 
     denies: dict[type, tuple[str, str]] = field(default_factory=dict)
+    keeps: dict[str, str] = field(default_factory=dict)
+    """The pods whose gate it does not let us remove, and its words."""
 
     def settle(self) -> None:
         asyncio.run(self._settle())
@@ -65,6 +67,11 @@ class _Judged(Caches):
     ) -> None:
         assert isinstance(self.world, Guarded)
         for action in actions:
+            if isinstance(action, Ungate) and action.pod.metadata.name in self.world.keeps:
+                attempt, message = action.annotations[ATTEMPT], self.world.keeps[action.pod.metadata.name]
+                raise GateKept(
+                    f"gate of pod {action.pod.key}", attempt=attempt, reason="Forbidden", message=message
+                )
             if isinstance(action, CreateTemplates | CreateRequest) and type(action) in self.world.denies:
                 reason, message = self.world.denies[type(action)]
                 raise CreateRejected("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
@@ -153,3 +160,26 @@ def _denied(here: World) -> CreateRejected:
     """Of the attempt that it is in."""
     (mine,) = here.snapshot("a").batch_snapshots
     return CreateRejected("PodTemplate", attempt=mine.batch.attempt, reason="Invalid", message="no")
+
+
+@pytest.mark.parametrize("kept", range(3))
+def test_a_gang_of_which_a_gate_stays_gives_everything_back_and_says_why(kept: int) -> None:
+    here = Guarded()
+    here.queues = {"team-a": queue("team-a", quota=4)}
+    here.submit("a", GANG)
+    here.kuberay()
+    names = sorted(pod.metadata.name for pod in here.of("a"))
+    here.keeps = {names[kept]: "ValidatingAdmissionPolicy 'x' denied request: no updates"}
+    for _ in range(6):
+        here.tick()
+        if TRIES in notes(here):
+            break
+    assert here.keeps[names[kept]] in notes(here)[LAST_FAILURE]
+    assert "GangReleased" in {each.reason for each in here.told}
+    assert here.gated("a") == len(here.of("a")), "no part of it may pass"
+    assert not here.requests
+    assert not here.templates
+    here.keeps.clear()
+    for _ in range(10):
+        here.tick()
+    assert here.running("a") == 3

@@ -7,6 +7,8 @@ from typing import cast
 import msgspec
 import pytest
 
+from muster.controller.gangs.create_errors import GateKept
+from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import DeleteUnbound, Ungate
 from muster.controller.kai.executor import Executor
@@ -89,5 +91,21 @@ def test_a_gang_that_takes_room_is_bounded_to_nodes_beside_what_its_pods_demand_
                 "karpenter.sh/do-not-disrupt": "false",
                 "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
             }
+
+    asyncio.run(scenario())
+
+
+def test_a_gate_that_the_server_keeps_ends_the_attempt_in_its_words() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
+            server.write_faults.append(lambda _: _failing(403))
+            hands = Executor(client, events=cast(EventRecorder, None), requests=Requests(client, caches={}))
+            lift = Ungate(
+                pod=msgspec.convert(made, GatedPod), annotations={ATTEMPT: "first"}, node_selector={}
+            )
+            with pytest.raises(GateKept, match="gate of pod a/x") as caught:
+                await hands.run([lift], cluster=RayCluster(), pod_group_demands=())
+            assert caught.value.attempt == "first"
 
     asyncio.run(scenario())

@@ -735,17 +735,23 @@ def _lose(here: World, name: str, *groups: str) -> None:
         here.take_away(next(pod.spec.node_name for pod in pods if pod.spec.node_name))
 
 
-def test_pods_that_claim_their_devices_are_asked_for_as_those_that_request_them() -> None:
+@pytest.mark.parametrize("pool", ["l4", ""])
+def test_pods_that_claim_their_devices_are_asked_for_as_those_that_request_them(pool: str) -> None:
     """By Dynamic Resource Allocation: no container requests a GPU, and the gate would go at once."""
     claims = (PodResourceClaim(name="gpu", resource_claim_template_name="one-gpu"),)
     cpu = Container(resources=ResourceNeeds(requests={"cpu": "1"}))
     pods = [
         GatedPod(
             metadata=ObjectMeta(name=f"worker-{number}", namespace="ns"),
-            spec=GatedSpec(containers=(cpu,), node_selector={POOL_LABEL: "l4"}, resource_claims=claims),
+            spec=GatedSpec(
+                containers=(cpu,), node_selector={POOL_LABEL: pool} if pool else {}, resource_claims=claims
+            ),
         )
         for number in range(2)
     ]
-    (found,) = pod_group_demands(pods, RayCluster(), POLICY)
+    # Without a pool they go to the only one that has GPUs.
+    flavors = tuple(each for each in POLICY.flavors if pool or each.name != "h100")
+    policy = changed(POLICY, flavors=flavors)
+    (found,) = pod_group_demands(pods, RayCluster(), policy)
     (request,) = split([found.demand], annotations={}).request_specs
     assert (request.pool, request.count) == ("l4", 2)

@@ -431,3 +431,33 @@ def test_nodes_that_come_one_after_another_are_one_write() -> None:
     here.now += timedelta(seconds=10)
     here.settle()
     assert "7 of 8 l4 nodes" in here.status("a")
+
+
+def test_nodes_are_not_paid_for_while_no_policy_says_what_for() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 2)
+    assert len(here.nodes) == 2
+    here.policy = None  # type: ignore[assignment]  # a policy that is deleted, or refused
+    run(here, 6)
+    assert not here.nodes
+    assert not here.placeholders
+    assert not here.templates
+    here.policy, here.stock["l4"] = PLACED, 3
+    run(here, 4)
+    assert here.running("a") == 3
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_whoever_waits_reads_why_a_try_has_failed_whatever_becomes_of_the_deletions(writes: int) -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    here.kuberay()
+    for _ in range(60):
+        here.now += timedelta(minutes=1)
+        here.cloud()
+        here.crash_after = here.writes + writes
+        here.settle()
+        if any(LAST_FAILURE in pod.metadata.annotations for pod in here.of("a")):
+            break
+    assert [each.reason for each in here.told].count("GangReleased") == 1
