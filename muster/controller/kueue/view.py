@@ -187,12 +187,16 @@ class View(GangView[Workload]):
 
     def _quota_changed(self, before: Workload | None, after: Workload | None) -> None:
         """What is made for it is deleted a moment later, when the next gang may have the quota already."""
-        if before is not None and holds_quota(before) and not (after and holds_quota(after)):
-            has_run = before.status.holds("Admitted")
+        if before is None or not holds_quota(before):
+            return
+        has_run, pins = before.status.holds("Admitted"), frozenset[str]()
+        if after is not None and holds_quota(after):
+            pins = _pins_given(after)  # Our answer may be taken back while its pods are still being stopped.
+        else:
             for item in self.made_for(before.key):
                 self._note_left_lease(item, has_run=has_run)
-            if has_run:
-                self.left_leases.stop_using(_pins_given(before), at=self.clock())
+        if has_run and (unpinned := _pins_given(before) - pins):
+            self.left_leases.stop_using(unpinned, at=self.clock())
 
     def _look_for_left_leases(self) -> None:
         """Once, those of gangs that lost their quota while no controller ran: their requests are there."""

@@ -205,6 +205,10 @@ def test_nodes_whose_request_the_cloud_has_deleted_long_before_are_taken_all_the
         for request in list(world.server.caches[PROVISIONING_REQUEST].store):
             world.server.remove(PROVISIONING_REQUEST, request.key)
         await asyncio.sleep(60 * MINUTE)
+        held = world.server.workload(dev.key)
+        assert held is not None
+        world.server.set_conditions(held, ("Evicted", "True", "Preempted"))
+        await asyncio.sleep(5)  # Its pods are being stopped, and what it was given is taken back.
         prod = await world.preempt(dev)
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
         assert world.bought == {"dev": 2}
