@@ -28,7 +28,6 @@ from muster.controller.gangs.altered import alterations
 from muster.controller.gangs.create_errors import (
     Altered,
     CreateRejected,
-    GateKept,
     NameTaken,
     is_no_verdict,
     is_rejection,
@@ -139,14 +138,13 @@ class Requests:
                 raise
             raise _rejected(f"taint of node {action.node}", error, attempt=action.attempt) from error
 
-    def gate_kept(self, pod: Key, error: ApiError, *, attempt: str) -> GateKept | None:
-        """What follows where the API server does not let us remove the gate of a pod; None where it has not
-        judged that.
-        """
-        if not self._is_verdict(Key("", f"{attempt}/{pod}"), error):
+    def refusal(
+        self, what: str, error: ApiError, *, attempt: str, as_a: type[CreateRejected] = CreateRejected
+    ) -> CreateRejected | None:
+        """What ends the attempt, where the API server refuses this write; None where it has not judged it."""
+        if not self._is_verdict(Key("", f"{attempt}/{what}"), error):
             return None
-        answer = _rejected(f"gate of pod {pod}", error, attempt=attempt)
-        return GateKept(answer.kind, attempt=attempt, reason=answer.reason, message=answer.message)
+        return _rejected(what, error, attempt=attempt, as_a=as_a)
 
     async def delete(self, action: Delete) -> None:
         await self._delete(_KINDS[action.kind], Key(action.namespace, action.name), uid=action.uid)
@@ -257,9 +255,11 @@ def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> N
     )
 
 
-def _rejected(kind: str, error: ApiError, *, attempt: str) -> CreateRejected:
+def _rejected(
+    kind: str, error: ApiError, *, attempt: str, as_a: type[CreateRejected] = CreateRejected
+) -> CreateRejected:
     message = error.status.message or "no reason given"
-    return CreateRejected(kind, attempt=attempt, reason=type(error).__name__, message=message)
+    return as_a(kind, attempt=attempt, reason=type(error).__name__, message=message)
 
 
 def _key(body: Json) -> Key:

@@ -20,7 +20,7 @@ from muster.controller.gangs.actions import (
     EmitEvent,
     HoldNode,
 )
-from muster.controller.gangs.create_errors import is_rejection
+from muster.controller.gangs.create_errors import GateKept, is_rejection
 from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.owner import emit_event
@@ -134,8 +134,8 @@ class Executor:
             attempt = action.annotations.get(ATTEMPT, "")
             if not is_rejection(error):
                 raise
-            refusal = self._requests.gate_kept(pod.key, error, attempt=attempt)
-            raise refusal or error from None
+            what = f"gate of pod {pod.key}"
+            raise self._requests.refusal(what, error, attempt=attempt, as_a=GateKept) or error from None
 
     async def _patch_annotations(self, action: PatchAnnotations) -> None:
         annotations = {**to_annotations(action.history), STATUS: action.status}

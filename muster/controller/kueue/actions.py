@@ -5,7 +5,7 @@ nothing else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -38,6 +38,8 @@ class SetCheckState:
     state: State
     message: str
     updates: tuple[PodSetUpdate, ...] = ()
+    attempt: str = field(default="", compare=False)
+    """Of an answer to this attempt, which ends where the API server refuses the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -359,7 +359,8 @@ def _set_ready(
         )
         for name, claim in {**scale_up.inherited_claims(snapshot), **claims}.items()
     )
-    return set_check_state(snapshot, State.READY, message, updates=updates)
+    attempt = snapshot.labels[ATTEMPT] if claims and not snapshot.is_admitted else ""
+    return set_check_state(snapshot, State.READY, message, updates=updates, attempt=attempt)
 
 
 def _clear_ready(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:

@@ -22,13 +22,14 @@ from muster.controller.gangs.actions import (
     EmitEvent,
     HoldNode,
 )
+from muster.controller.gangs.create_errors import is_rejection
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import Belonging
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.kube.client import Client, Selection
-from muster.controller.kube.errors import Conflict, NotFound
+from muster.controller.kube.errors import ApiError, Conflict, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import (
@@ -163,7 +164,13 @@ class Executor:
             "lastTransitionTime": (kept or self._clock()).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "podSetUpdates": [msgspec.to_builtins(update) for update in action.updates],
         }
-        return await self._apply(workload, "status", {"admissionChecks": [check_state]})
+        try:
+            return await self._apply(workload, "status", {"admissionChecks": [check_state]})
+        except ApiError as error:
+            if not action.attempt or isinstance(error, NotFound) or not is_rejection(error):
+                raise
+            what = f"AdmissionCheck {check} of Workload {workload.key}"
+            raise self._requests.refusal(what, error, attempt=action.attempt) or error from None
 
     async def _set_flavor_affinity(self, workload: Workload, action: SetFlavorAffinity) -> Workload:
         wanted = list(pod_sets(workload, action.pools, action.policy))

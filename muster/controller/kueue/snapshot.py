@@ -382,9 +382,14 @@ def set_pending(snapshot: WorkloadSnapshot, message: str) -> tuple[SetCheckState
 
 
 def set_check_state(
-    snapshot: WorkloadSnapshot, state: State, message: str, *, updates: tuple[PodSetUpdate, ...] = ()
+    snapshot: WorkloadSnapshot,
+    state: State,
+    message: str,
+    *,
+    updates: tuple[PodSetUpdate, ...] = (),
+    attempt: str = "",
 ) -> tuple[SetCheckState, ...]:
     current = snapshot.check_state
     if current and (current.state, current.message, current.pod_set_updates) == (state, message, updates):
         return ()
-    return (SetCheckState(state=state, message=message, updates=updates),)
+    return (SetCheckState(state=state, message=message, updates=updates, attempt=attempt),)

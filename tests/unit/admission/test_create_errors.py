@@ -17,7 +17,7 @@ from muster.controller.gangs.reasons import Outcome, classify_rejection
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES, RetryHistory, parse_history
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.actions import State
+from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.decide import after_rejection
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.hooks import WorkloadHooks
@@ -53,10 +53,12 @@ class Guarded(World):
     denies: dict[type, tuple[str, str]] = field(default_factory=dict)
 
     def carry_out(self, name: str, action: object) -> None:
-        if type(action) in self.denies:
-            assert isinstance(action, CreateTemplates | CreateRequest | CreatePlaceholders)
+        is_answer_to_none = isinstance(action, SetCheckState) and not action.attempt
+        if type(action) in self.denies and not is_answer_to_none:
+            assert isinstance(action, CreateTemplates | CreateRequest | CreatePlaceholders | SetCheckState)
+            attempt = action.attempt if isinstance(action, SetCheckState) else action.labels[ATTEMPT]
             reason, message = self.denies[type(action)]
-            raise CreateRejected("Thing", attempt=action.labels[ATTEMPT], reason=reason, message=message)
+            raise CreateRejected("Thing", attempt=attempt, reason=reason, message=message)
         super().carry_out(name, action)
 
     def settle(self) -> None:
@@ -104,11 +106,13 @@ def test_the_api_servers_words_decide_what_follows(
     assert reason_of(f"{summary}: {message}") == summary.replace(" ", "_")
 
 
-@pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest])
+@pytest.mark.parametrize("kind", [CreateTemplates, CreateRequest, SetCheckState])
 def test_a_temporary_rejection_releases_everything_and_is_retried(kind: type) -> None:
     world = Guarded(denies={kind: QUOTA})
     world.submit("a", SPLIT)
-    world.tick()
+    while "GangReleased" not in {each.reason for each in world.told}:
+        assert world.now < START + timedelta(hours=1)
+        world.tick()
     held = world.workloads["a"]
     assert QUOTA[1] in held.metadata.annotations[LAST_FAILURE]
     assert (world.told[-1].kind, world.told[-1].reason) == ("Warning", "GangReleased")

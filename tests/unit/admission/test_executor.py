@@ -28,7 +28,7 @@ from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISION
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.templates import Json
-from muster.controller.kube.errors import Conflict, Forbidden, ServerError
+from muster.controller.kube.errors import Conflict, Forbidden, Invalid, ServerError
 from muster.controller.kube.parallel import AT_ONCE
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import (
@@ -405,6 +405,17 @@ def test_a_node_that_may_not_be_kept_ends_the_attempt_with_the_servers_words(
         failed = failure_of(raised.value)
         assert isinstance(failed, AttemptFailed)
         assert words in failed.failure
+
+    at_work(scenario)
+
+
+def test_an_answer_that_the_server_refuses_ends_the_attempt_that_is_paid_for() -> None:
+    async def scenario(hands: Hands) -> None:
+        workload = await hands.seen()
+        for attempt, refused in (("", Invalid), ("this", CreateRejected)):
+            hands.server.write_faults.append(partial(_answer, 422, words="podSetUpdates: Invalid value"))
+            with pytest.raises(refused, match="podSetUpdates"):
+                await hands.run(workload, SetCheckState(state=State.READY, message="", attempt=attempt))
 
     at_work(scenario)
 
