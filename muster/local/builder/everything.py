@@ -143,7 +143,7 @@ def _plugin_version(path: Path) -> str:
 
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.
-_STEPS: Final = {
+STEPS: Final = {
     "python base": 120.0,
     "python packages": 50.0,
     "python images": 80.0,
@@ -256,7 +256,7 @@ class Run:
         wanted = [program for program in self.versions.programs.values() if self._is_needed(program)]
         for program in wanted:
             self.board.add(program.name, program.seconds)
-        for name, seconds in _STEPS.items():
+        for name, seconds in STEPS.items():
             self.board.add(name, seconds)
         with shown(self.board), ThreadPoolExecutor(max_workers=4) as pool, self._ending_children():
             programs = pool.submit(self.programs, wanted)
@@ -433,7 +433,7 @@ class Run:
         for program in programs:
             self.board.add(program.name, program.seconds)
         if name in _PYTHON_IMAGES:
-            self.board.add(f"image {name}", _STEPS["python images"])
+            self.board.add(f"image {name}", STEPS["python images"])
         with shown(self.board), self._ending_children():
             paths = self.programs(programs)
             made += [("program", str(path)) for path in paths.values()]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 _PLAIN_SECONDS: Final = 15.0
 _REFRESH_SECONDS: Final = 0.25
-# One odd measurement must not turn minutes into hours.
-_SCALE_RANGE: Final = (0.1, 10.0)
+# So much of the record holds as it stands: one short task says little about a machine.
+_PRIOR_SECONDS: Final = 60.0
+# By how much the estimate may grow above the least that was shown.
+_GROWTH: Final = 1.1
 # What is not finished never looks finished.
 _ALMOST: Final = 0.97
 OVERDUE: Final = "takes longer than recorded"
@@ -55,6 +58,7 @@ class Board:
         self._clock = clock
         self._items: dict[str, Item] = {}
         self._lock = threading.RLock()
+        self._least = inf
 
     def add(self, name: str, expected: float) -> None:
         with self._lock:
@@ -93,10 +97,7 @@ class Board:
         with self._lock:
             learned = [item for item in self._items.values() if item.state is State.DONE and item.learnable]
             recorded = sum(item.expected for item in learned)
-            if recorded < 5.0:
-                return 1.0
-            low, high = _SCALE_RANGE
-            return min(max(sum(item.took for item in learned) / recorded, low), high)
+            return (sum(item.took for item in learned) + _PRIOR_SECONDS) / (recorded + _PRIOR_SECONDS)
 
     def fraction(self, item: Item) -> float:
         if item.state is State.DONE:
@@ -107,32 +108,39 @@ class Board:
         return min(max(item.signal, min(passed, 0.9)), _ALMOST)
 
     def left(self, item: Item) -> float:
-        """Seconds until the task ends, by its own signal or by the record; 0 where it is overdue."""
+        """Seconds until the task ends; 0 where it is overdue. The record counts at its beginning, and its own
+        signal the more the further it is: the packages that are compiled first are not like the last.
+        """
         if item.state is State.DONE:
             return 0.0
         whole = item.expected * self.scale()
         if item.state is State.WAITING:
             return whole
         elapsed = self._clock() - item.started
-        if item.signal < 0.15:
+        if not item.signal:
             return max(whole - elapsed, 0.0)
-        return 0.0 if item.signal >= _ALMOST else elapsed * (1 - item.signal) / item.signal
+        return 0.0 if item.signal >= _ALMOST else max(whole, elapsed) * (1 - item.signal)
 
     def is_overdue(self, item: Item) -> bool:
         """Whether nothing is known of its end: the record or its signal has come to an end before."""
         if item.state is not State.RUNNING:
             return False
         is_late = self._clock() - item.started >= item.expected * self.scale()
-        return item.signal >= _ALMOST or (item.signal < 0.15 and is_late)
+        return item.signal >= _ALMOST or (not item.signal and is_late)
 
     def total_left(self) -> float:
         with self._lock:
             return sum(self.left(item) for item in self._items.values())
 
     def time_left(self) -> str:
-        """Of the whole build, such as "about 40s left"."""
+        """Of the whole build, such as "about 40s left". It grows by a tenth at most above the least that it
+        has been: beyond that it says "more than".
+        """
         with self._lock:
-            left, is_late = self.total_left(), any(map(self.is_overdue, self._items.values()))
+            left, most = self.total_left(), self._least * _GROWTH
+            is_late = left > most or any(map(self.is_overdue, self._items.values()))
+            left = min(left, most)
+            self._least = min(self._least, left)
         if not is_late:
             return f"about {clock_text(left)} left"
         return f"more than {clock_text(left)} left" if left >= 1 else OVERDUE
