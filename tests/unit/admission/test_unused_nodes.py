@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import Condition, Placeholder, PlaceholderStatus
@@ -12,12 +13,16 @@ from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.held_nodes import unused_cause
 from muster.controller.kueue.identity import OWNING_WORKLOAD
+from muster.controller.kueue.objects import Workload
 from muster.controller.runtime.metrics import Metrics
 from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import pod_spec, replace, workload
 from tests.unit.admission.placed_world import PLACED
 from tests.unit.admission.views import view_of
 from tests.unit.gangs.paper import START, node, with_condition
+
+SECONDS = "muster_gang_unused_node_seconds_total"
+LABELS = {"pool": "l4", "reason": "asked_again"}
 
 
 def placeholder() -> Placeholder:
@@ -54,14 +59,30 @@ def test_only_a_gang_that_started_has_used_them(state: str, reason: str, seconds
         conditions = with_condition((), "Admitted", "True", START)
         held = replace(held, status=replace(held.status, conditions=conditions))
     registry = Metrics().registry
-    view = view_of(PLACED, workloads=[] if state == "deleted" else [held], nodes=[node("l4-1", "l4")])
-    unused = UnusedNodes(
+    unused = unused_nodes(registry, [] if state == "deleted" else [held])
+    unused.changed(placeholder(), None)
+    assert registry.get_sample_value(SECONDS, {**LABELS, "reason": reason}) == seconds
+
+
+def unused_nodes(registry: CollectorRegistry, held: list[Workload], *, leads: bool = True) -> UnusedNodes:
+    view = view_of(PLACED, workloads=held, nodes=[node("l4-1", "l4")])
+    return UnusedNodes(
         nodes=view.nodes,
         cause=partial(unused_cause, view),
         metrics=GangMetrics(registry),
-        counts=lambda: True,
+        counts=lambda: leads,
         clock=lambda: START + timedelta(minutes=1),
     )
-    unused.changed(placeholder(), None)
-    labels = {"pool": "l4", "reason": reason}
-    assert registry.get_sample_value("muster_gang_unused_node_seconds_total", labels) == seconds
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "leads"),
+    [(None, placeholder(), True), (placeholder(), placeholder(), True), (placeholder(), None, False)],
+    ids=["comes", "stays", "goes and another leads"],
+)
+def test_only_the_leader_counts_and_when_they_go(
+    before: Placeholder | None, after: Placeholder | None, leads: bool
+) -> None:
+    registry = Metrics().registry
+    unused_nodes(registry, [workload("a", {"main": ("l4", 1)})], leads=leads).changed(before, after)
+    assert registry.get_sample_value(SECONDS, LABELS) is None
