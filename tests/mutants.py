@@ -29,7 +29,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -62,10 +62,14 @@ ALIKE: Final = Path(__file__).with_name("alike.toml")
 # Which tests run, each after all before it.
 STAGES: Final = ("near", "unit", "short", "all")
 _UNIT: Final = ("tests/unit/", "tests/kai/")
+# grimp, which reads the imports here, starts threads once, and a fork has none of them.
+_WITHOUT_FORK: Final = {"tests/unit/test_changed.py"}
 _ROOTS: Final = ("muster", "policies")
 # How many of the tests that execute a line run first, and how many then.
 _FEW: Final = 10
 _MANY: Final = 400
+# Seconds of CPU for one test, in which only a mutant's loop spends so many.
+_LONGEST: Final = 60
 # A mutant that lets nothing be imported, or never ends, is noticed by no test in particular.
 _NO_TEST: Final = "no test"
 _FORK: Final = multiprocessing.get_context("fork")
@@ -334,6 +338,20 @@ def _run_tests(
     failures: list[str] = []
 
     class FirstFailure:
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
+            def end(*_: object) -> None:
+                result.send(item.nodeid)
+                os._exit(1)
+
+            signal.signal(signal.SIGPROF, end)
+            # Of this process's own time, so that other work on the machine ends no test.
+            signal.setitimer(signal.ITIMER_PROF, _LONGEST)
+            try:
+                return (yield)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if report.failed:
                 failures.append(report.nodeid)
@@ -352,7 +370,7 @@ def _run_tests(
 @cache
 def _tests(path: str, stage: str) -> frozenset[str]:
     """The files of a stage that can see a change of this one."""
-    chosen = changed.select([path]).chosen
+    chosen = changed.select([path]).chosen - _WITHOUT_FORK
     near = changed.importers(path) & chosen
     unit = frozenset(name for name in chosen if name.startswith(_UNIT))
     match stage:
