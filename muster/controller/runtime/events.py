@@ -200,13 +200,13 @@ class EventRecorder:
         digest = hashlib.sha256(f"{news}{moment}{self._instance}".encode()).hexdigest()[:16]
         # An Event about a cluster-scoped object lives in `default`, where kubectl looks for it.
         key = Key(news.about.namespace or "default", f"{news.about.name[:200].rstrip('.-')}.{digest}")
-        await self._create_surely(key, self._body(news, key, moment))
+        await self._create_with_retries(key, self._body(news, key, moment))
         self._series[news] = _Series(key, 1, self._now())
         self._series.move_to_end(news)
         if len(self._series) > SERIES:
             self._series.popitem(last=False)
 
-    async def _create_surely(self, key: Key, body: dict[str, Any]) -> None:
+    async def _create_with_retries(self, key: Key, body: dict[str, Any]) -> None:
         """Again where the server fails or does not answer: it may be back in a moment, and no two Events have
         this name.
         """
