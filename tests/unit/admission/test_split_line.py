@@ -212,6 +212,21 @@ def test_whichever_gang_closes_a_circle_of_three_its_last_one_gives_way() -> Non
         assert [gang.uid for gang in line.affected_by(closing)] == ["3"]
 
 
+def test_a_gang_that_holds_two_pools_gives_way_to_one_that_lacks_either() -> None:
+    pools = frozenset({"a", "b", "c"})
+
+    def holds(minute: int, held: set[str], short: str) -> TurnPosition:
+        since, lacks = START + timedelta(minutes=minute), frozenset({short})
+        return TurnPosition(
+            uid=str(minute), since=since, pools=pools, asked=pools, held=frozenset(held), short=lacks
+        )
+
+    first, last = holds(1, {"c"}, "a"), holds(2, {"a", "b"}, "c")
+    line = Line([first, last])
+    assert line.must_give_way(last) == pools
+    assert not line.must_give_way(first)
+
+
 def test_a_gang_whose_write_failed_delays_others_again_when_it_comes_back() -> None:
     async def scenario() -> None:
         fleet = Fleet()
