@@ -227,6 +227,19 @@ def test_a_gang_that_holds_two_pools_gives_way_to_one_that_lacks_either() -> Non
     assert not line.must_give_way(first)
 
 
+def test_gangs_of_lower_priority_are_looked_at_when_placeholders_of_a_higher_one_wait_for_a_node() -> None:
+    pools = frozenset({"a"})
+
+    def waits(uid: str, priority: int) -> TurnPosition:
+        return TurnPosition(
+            uid=uid, since=START, priority=priority, pools=pools, asked=pools, short=pools, by_pods=pools
+        )
+
+    low, high = waits("low", 1), waits("high", 100)
+    assert list(Line([low, high]).affected_by(high)) == [low]
+    assert list(Line([low, high]).affected_by(low)) == []
+
+
 def test_a_gang_whose_write_failed_delays_others_again_when_it_comes_back() -> None:
     async def scenario() -> None:
         fleet = Fleet()

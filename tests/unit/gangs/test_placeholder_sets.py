@@ -1,10 +1,14 @@
 """A set of placeholders is read from the templates that were written for it."""
 
 import msgspec
+import pytest
 
 from muster.controller.gangs.identity import template_name
-from muster.controller.gangs.objects import PodTemplate
-from muster.controller.gangs.placeholder_sets import ASKED, asked, sets_of
+from muster.controller.gangs.objects import Node, PodTemplate, Taint
+from muster.controller.gangs.placeholder_sets import ASKED, asked, has_changed, sets_of
+from tests.unit.gangs.paper import node
+
+replace = msgspec.structs.replace
 
 
 def _template(request: str, number: int, count: int, total: int) -> PodTemplate:
@@ -22,3 +26,25 @@ def test_a_set_of_eleven_pod_sets_has_them_in_their_order() -> None:
     templates = [_template("muster-a", number, number + 1, total) for number in reversed(range(11))]
     (found,) = sets_of(templates, (), node=lambda _: None)
     assert [each.count for each in found.spec.pod_sets] == list(range(1, 12))
+
+
+BEFORE = node("l4-1", "l4")
+PRESSURE = Taint(key="node.kubernetes.io/disk-pressure", effect="NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("after", "is_news"),
+    [
+        (None, True),
+        (replace(BEFORE, metadata=replace(BEFORE.metadata, resource_version="2")), False),
+        (node("l4-1", "l4", ready=False), True),
+        (replace(BEFORE, spec=replace(BEFORE.spec, unschedulable=True)), True),
+        (replace(BEFORE, spec=replace(BEFORE.spec, taints=(PRESSURE,))), True),
+        (replace(BEFORE, status=replace(BEFORE.status, allocatable={"cpu": "4"})), True),
+    ],
+    ids=["deleted", "written again", "not ready", "cordoned", "under pressure", "without its GPU"],
+)
+def test_a_gang_is_looked_at_when_a_node_of_its_placeholders_is_another_node_to_it(
+    after: Node | None, is_news: bool
+) -> None:
+    assert has_changed(BEFORE, after) is is_news
