@@ -35,7 +35,8 @@ $(VENV)/.installed-docs: requirements/docs.txt
 
 define packages
 	@echo "installing Python packages into $(VENV): requirements/$(1).txt"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/$(1).txt
+	@./.ci/patiently installing $(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes \
+	  -r requirements/$(1).txt
 endef
 
 define install
