@@ -1,6 +1,7 @@
 """Gangs on TPUs: whole slices, with the toleration of their nodes, within what the queue has."""
 
 from dataclasses import replace as replace_needs
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -122,6 +123,13 @@ def test_a_gang_that_takes_a_part_of_a_slice_is_refused_once_it_has_quota() -> N
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(3)) or "")
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(4, chips=2)) or "")
     assert "more than any node has" in (unsatisfiable_reason(_gang_of(4, chips=8)) or "")
+
+
+@pytest.mark.parametrize(("chips", "shares"), [(0, False), (1, True), (2, True), (3, False), (4, False)])
+def test_nodes_are_counted_as_pods_where_two_of_them_fit_on_one(chips: int, shares: bool) -> None:
+    (demand,) = _gang_of(4).request_specs[0].demands
+    needs = replace_needs(demand.needs, amounts={"google.com/tpu": Fraction(chips)})
+    assert replace_needs(demand, needs=needs).shares_nodes is shares
 
 
 @pytest.mark.parametrize(("advertised", "room"), [("4", 4), ("0", 0), (None, 0)])
