@@ -45,4 +45,4 @@ def nodes_in_outage(
 
 
 def _is_outage(silent: int, *, of: int) -> bool:
-    return silent >= _FEWEST and silent >= _SHARE * of
+    return silent >= _FEWEST and silent / of >= _SHARE

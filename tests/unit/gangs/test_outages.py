@@ -27,7 +27,7 @@ def zone(name: str, *, silent: int, heard: int, ready: str = "Unknown") -> list[
 
 @pytest.mark.parametrize(
     ("silent", "heard", "is_outage"),
-    [(3, 0, True), (6, 4, True), (5, 5, False), (2, 0, False), (0, 9, False)],
+    [(3, 0, True), (11, 9, True), (5, 5, False), (2, 0, False), (0, 9, False)],
 )
 def test_an_outage_begins_at_three_silent_nodes_that_are_most(
     silent: int, heard: int, is_outage: bool

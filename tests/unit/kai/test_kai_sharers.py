@@ -5,6 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.controller.gangs.gpu_parts import Share, SharedGpus, shared_gpus
 from muster.controller.gangs.limits import nodes_needed, too_large
 from muster.controller.gangs.objects import Container, ResourceNeeds
 from muster.controller.kai.objects import GatedPod, GatedSpec
@@ -13,7 +14,7 @@ from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools, nodes_for, with_parts
 from muster.model.gangpolicy import GangPolicy, KaiPolicy
-from muster.model.names import POOL_LABEL
+from muster.model.names import GPU_RESOURCE, POOL_LABEL
 from tests.unit.gangs.paper import flavor_policy
 from tests.unit.kai.kai_world import Group, World
 
@@ -72,6 +73,13 @@ def placed(count: int, part: Fraction, devices: int, cpus: int, *, gpus: int, no
 def test_two_halves_that_ask_for_more_cpu_than_a_node_has_get_a_node_each() -> None:
     asked = policy_of(1, 4), 2, {"gpu-fraction": "0.5"}, 3
     assert (before(*asked), behind_the_gate(*asked)) == (2, 2)
+
+
+def test_pods_of_two_sizes_share_gpus_as_the_largest_of_them_allow() -> None:
+    """Three CPUs and one fit on a node of four, and then no other."""
+    sizes = [(3, {"cpu": Fraction(1)}), (1, {"cpu": Fraction(3)})]
+    shared = shared_gpus(Share(part=Fraction(1, 4), devices=1), sizes, {"cpu": Fraction(4)})
+    assert shared == SharedGpus(count=2, amounts={"cpu": Fraction(4), GPU_RESOURCE: Fraction(1)})
 
 
 def test_a_part_of_more_gpus_than_a_node_has_never_fits() -> None:
