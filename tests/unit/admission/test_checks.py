@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import msgspec
@@ -10,8 +11,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.kinds import Kinds
-from muster.controller.gangs.objects import GANG_POLICY, GangPolicyObject
-from muster.controller.gangs.policies import Policies, PolicyReconciler
+from muster.controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject
+from muster.controller.gangs.policies import ACCEPTED, Policies, PolicyReconciler, apply_condition
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key, Resource
 from muster.controller.kueue.checks import CheckReconciler
@@ -23,6 +24,8 @@ from muster.model.names import CONTROLLER_NAME
 from tests.unit.admission.gang_world import POLICY
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START
+
+EARLIER = START - timedelta(hours=1)
 
 
 class _Server:
@@ -120,3 +123,30 @@ def test_a_name_that_no_label_holds_is_refused() -> None:
     kinds = Kinds(missing=list, are_known=lambda: True)
     asyncio.run(cast(Any, _check(server, kinds, name=name)(Key("", name))))
     assert server.told == ["BadName"]
+
+
+@pytest.mark.parametrize(("before", "since"), [("True", EARLIER), ("False", START), (None, START)])
+def test_a_condition_keeps_its_time_while_only_its_words_change(before: str | None, since: datetime) -> None:
+    written: list[Any] = []
+
+    class Server:
+        async def apply(self, _resource: object, _key: Key, body: Any, **_: object) -> None:
+            written.extend(body["status"]["conditions"])
+
+    policy = msgspec.convert(to_manifest(POLICY, name="gang"), GangPolicyObject)
+    held = (
+        [Condition(type=ACCEPTED, status=before, reason="Old", last_transition_time=EARLIER)]
+        if before
+        else []
+    )
+    status = msgspec.structs.replace(policy.status, conditions=tuple(held))
+    asyncio.run(
+        apply_condition(
+            cast(Client, Server()),
+            GANG_POLICY,
+            msgspec.structs.replace(policy, status=status),
+            Condition(type=ACCEPTED, status="True", reason="New"),
+            now=START,
+        )
+    )
+    assert [each["lastTransitionTime"] for each in written] == [f"{since:%Y-%m-%dT%H:%M:%SZ}"]

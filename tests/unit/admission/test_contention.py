@@ -10,7 +10,7 @@ import pytest
 from muster.controller.gangs.actions import CreateRequest, HoldNode
 from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.indexes import BY_OWNER
-from muster.controller.gangs.objects import Condition, Pod, PodSpec
+from muster.controller.gangs.objects import Condition, Container, Pod, PodSpec, ResourceNeeds
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
@@ -341,7 +341,9 @@ def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0") -> Pod:
     meta = ObjectMeta(
         name=name, namespace="team-b", uid=name, deletion_timestamp=due, owner_references=(job,)
     )
-    return Pod(metadata=meta, spec=msgspec.structs.replace(pod_spec(gpus), node_name=where))
+    spec = msgspec.structs.replace(pod_spec(gpus), node_name=where)
+    sidecar = Container(resources=ResourceNeeds(requests={"cpu": "100m"}))
+    return Pod(metadata=meta, spec=msgspec.structs.replace(spec, containers=(sidecar, *spec.containers)))
 
 
 def _waiting(world: World) -> tuple[str, datetime | None]:

@@ -1,6 +1,6 @@
 """Gangs on TPUs: whole slices, with the toleration of their nodes, within what the queue has."""
 
-from dataclasses import replace as replace_needs
+from dataclasses import replace as changed
 from fractions import Fraction
 from typing import Any
 
@@ -106,8 +106,11 @@ def _held(pods: int, *, chips: int = 4) -> Workload:
     )
 
 
-def _gang_of(pods: int, *, chips: int = 4) -> Gang:
-    return gang(_held(pods, chips=chips), gang_policy(tpu_stack()), {})
+def _gang_of(pods: int, *, chips: int = 4, nodes: int = 4) -> Gang:
+    """`nodes`: of a slice."""
+    policy = gang_policy(tpu_stack())
+    flavors = tuple(changed(each, slice_nodes=nodes) for each in policy.flavors)
+    return gang(_held(pods, chips=chips), changed(policy, flavors=flavors), {})
 
 
 def test_chips_are_requested_as_gpus_are() -> None:
@@ -122,14 +125,15 @@ def test_a_gang_that_takes_a_part_of_a_slice_is_refused_once_it_has_quota() -> N
     """Where the webhooks were not asked."""
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(3)) or "")
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(4, chips=2)) or "")
+    assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(3, nodes=2)) or "")
     assert "more than any node has" in (unsatisfiable_reason(_gang_of(4, chips=8)) or "")
 
 
 @pytest.mark.parametrize(("chips", "shares"), [(0, False), (1, True), (2, True), (3, False), (4, False)])
 def test_nodes_are_counted_as_pods_where_two_of_them_fit_on_one(chips: int, shares: bool) -> None:
     (demand,) = _gang_of(4).request_specs[0].demands
-    needs = replace_needs(demand.needs, amounts={"google.com/tpu": Fraction(chips)})
-    assert replace_needs(demand, needs=needs).shares_nodes is shares
+    needs = changed(demand.needs, amounts={"google.com/tpu": Fraction(chips)})
+    assert changed(demand, needs=needs).shares_nodes is shares
 
 
 @pytest.mark.parametrize(("advertised", "room"), [("4", 4), ("0", 0), (None, 0)])
@@ -141,9 +145,7 @@ def test_nodes_are_there_when_they_advertise_their_chips(advertised: str | None,
         bare = node(f"n{number}", "slice", taints=(Taint(key="google.com/tpu", effect="NoSchedule"),))
         chips = {} if advertised is None else {"google.com/tpu": advertised}
         nodes.append(replace(bare, status=replace(bare.status, allocatable=bare.status.allocatable | chips)))
-    tolerating = replace_needs(
-        demand.needs, tolerations=(Toleration(key="google.com/tpu", operator="Exists"),)
-    )
+    tolerating = changed(demand.needs, tolerations=(Toleration(key="google.com/tpu", operator="Exists"),))
     wanted = PodDemand(name="x", pool="slice", count=4, needs=tolerating)
     (found,) = verify([wanted], nodes=nodes, used=used_by([]), claims=[])
     assert found.placed == room
