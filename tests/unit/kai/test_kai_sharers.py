@@ -76,10 +76,11 @@ def test_two_halves_that_ask_for_more_cpu_than_a_node_has_get_a_node_each() -> N
 
 
 def test_pods_of_two_sizes_share_gpus_as_the_largest_of_them_allow() -> None:
-    """Three CPUs and one fit on a node of four, and then no other."""
-    sizes = [(3, {"cpu": Fraction(1)}), (1, {"cpu": Fraction(3)})]
+    """Three CPUs and one fit on a node of four, and then no other. One of them alone asks for memory."""
+    sizes = [(3, {"cpu": Fraction(1)}), (1, {"cpu": Fraction(3), "memory": Fraction(2)})]
     shared = shared_gpus(Share(part=Fraction(1, 4), devices=1), sizes, {"cpu": Fraction(4)})
-    assert shared == SharedGpus(count=2, amounts={"cpu": Fraction(4), GPU_RESOURCE: Fraction(1)})
+    amounts = {"cpu": Fraction(4), "memory": Fraction(2), GPU_RESOURCE: Fraction(1)}
+    assert shared == SharedGpus(count=2, amounts=amounts)
 
 
 def test_a_part_of_more_gpus_than_a_node_has_never_fits() -> None:
