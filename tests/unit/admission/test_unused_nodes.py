@@ -1,21 +1,30 @@
 """The time of nodes that were bought for a gang and not used, by cause."""
 
-from datetime import timedelta
+import asyncio
+from datetime import datetime, timedelta
 from functools import partial
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.metrics import GangMetrics
-from muster.controller.gangs.objects import Condition, Placeholder, PlaceholderStatus
+from muster.controller.gangs.objects import Condition, Node, Placeholder, PlaceholderStatus, Taint
 from muster.controller.gangs.retry import LAST_FAILURE
-from muster.controller.gangs.unused_nodes import UnusedNodes
-from muster.controller.kube.resource import ObjectMeta
-from muster.controller.kueue.held_nodes import unused_cause
+from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.unused_nodes import ALWAYS, UnusedNodes
+from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.held_nodes import HeldNodes, unused_cause
 from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.controller.kueue.objects import Workload
+from muster.controller.runtime.controller import RequeueAfter, Result
 from muster.controller.runtime.metrics import Metrics
-from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE, WORKLOAD_UID_LABEL
+from muster.model.names import (
+    HELD_TAINT_KEY,
+    OWNER_NAMESPACE_ANNOTATION,
+    PLACEHOLDER_NAMESPACE,
+    WORKLOAD_UID_LABEL,
+)
 from tests.unit.admission.gang_world import pod_spec, replace, workload
 from tests.unit.admission.placed_world import PLACED
 from tests.unit.admission.views import view_of
@@ -86,3 +95,37 @@ def test_only_the_leader_counts_and_when_they_go(
     registry = Metrics().registry
     unused_nodes(registry, [workload("a", {"main": ("l4", 1)})], leads=leads).changed(before, after)
     assert registry.get_sample_value(SECONDS, LABELS) is None
+
+
+LATER = START + timedelta(minutes=2)
+HELD_NODE = node("l4-1", "l4", taints=(Taint(key=HELD_TAINT_KEY, effect="NoSchedule", value="muster-1"),))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "until", "released", "again"),
+    [
+        ([HELD_NODE], None, ["l4-1 muster-1"], None),
+        ([HELD_NODE], START, ["l4-1 muster-1"], None),
+        ([HELD_NODE], LATER, [], RequeueAfter(120.0)),
+        ([HELD_NODE], ALWAYS, [], None),
+        ([node("l4-1", "l4")], None, [], None),
+        ([], None, [], None),
+    ],
+    ids=["no gang", "no longer", "for a while", "while it waits", "not held", "no node"],
+)
+def test_a_node_is_opened_once_no_gang_holds_it(
+    nodes: list[Node], until: datetime | None, released: list[str], again: Result
+) -> None:
+    opened: list[str] = []
+
+    class Taints:
+        async def release(self, name: str, *, held_as: str) -> None:
+            opened.append(f"{name} {held_as}")
+
+    class Held(HeldNodes):
+        def held_until(self, held_as: str) -> datetime | None:
+            return until
+
+    held = Held(view_of(PLACED, nodes=nodes), cast(NodeTaints, Taints()), clock=lambda: START)
+    assert asyncio.run(held.reconcile(Key("", "l4-1"))) == again
+    assert opened == released
