@@ -1,7 +1,7 @@
 """What is told of checks and policies while the cluster lacks a kind."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -53,12 +53,17 @@ def _check(server: _Server, kinds: Kinds, *, name: str = "gang") -> Reconcile:
     ).reconcile
 
 
-def _policy(server: _Server, kinds: Kinds) -> Reconcile:
+def _policy(server: _Server, kinds: Kinds, *, missing: Sequence[str] = ()) -> Reconcile:
     body = to_manifest(POLICY, name="gang")
     body["metadata"]["resourceVersion"] = "1"
     policies = cached(GANG_POLICY, [msgspec.convert(body, GangPolicyObject)])
     made = PolicyReconciler(
-        cast(Client, server), policies, Policies(policies), kinds, missing=lambda _: (), clock=lambda: START
+        cast(Client, server),
+        policies,
+        Policies(policies),
+        kinds,
+        missing=lambda _: missing,
+        clock=lambda: START,
     )
     return made.reconcile
 
@@ -123,6 +128,14 @@ def test_a_name_that_no_label_holds_is_refused() -> None:
     kinds = Kinds(missing=list, are_known=lambda: True)
     asyncio.run(cast(Any, _check(server, kinds, name=name)(Key("", name))))
     assert server.told == ["BadName"]
+
+
+@pytest.mark.parametrize(("missing", "reason"), [((), "Accepted"), (("l4",), "FlavorsMissing")])
+def test_a_policy_says_which_flavors_do_not_exist(missing: Sequence[str], reason: str) -> None:
+    server = _Server()
+    kinds = Kinds(missing=list, are_known=lambda: True)
+    asyncio.run(cast(Any, _policy(server, kinds, missing=missing)(Key("", "gang"))))
+    assert server.told == [reason]
 
 
 @pytest.mark.parametrize(("before", "since"), [("True", EARLIER), ("False", START), (None, START)])

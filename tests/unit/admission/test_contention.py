@@ -363,8 +363,9 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     world.nodes = {name: node(name, "l4") for name in ("l4-0", "l4-1")} | {"cpu-0": node("cpu-0", "cpu")}
     world.pods = {name: _ending(name, gpus=1, due=due) for name in ("w0", "w1")}
     # Neither holds what the gang waits for.
-    world.pods["sidecar"] = _ending("sidecar", gpus=0, due=due)
-    world.pods["head"] = _ending("head", gpus=1, due=due, where="cpu-0")
+    later = due + timedelta(hours=1)
+    world.pods["sidecar"] = _ending("sidecar", gpus=0, due=later)
+    world.pods["head"] = _ending("head", gpus=1, due=later, where="cpu-0")
     ending = f"pods of team-b/train-x1 are still ending, due {clock(due)}"
     soon = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
     assert soon.requeue_at == world.now + timedelta(seconds=10)

@@ -326,6 +326,11 @@ def test_a_tenth_of_a_pool_or_one_node_and_never_more_than_the_policy_says(
         world.mend(name)
     world.wait(300)
     assert len(world.closed) == closed, "the next ones follow"
+    for name in world.live:
+        world.mend(name)
+    world.wait(300)
+    assert not world.closed
+    assert not world.reconciler.beyond_bound
 
 
 def test_a_node_that_a_person_cordoned_is_left_to_them() -> None:

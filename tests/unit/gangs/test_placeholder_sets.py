@@ -5,8 +5,8 @@ import pytest
 
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import Node, PodTemplate, Taint
-from muster.controller.gangs.placeholder_sets import ASKED, asked, has_changed, sets_of
-from tests.unit.gangs.paper import node
+from muster.controller.gangs.placeholder_sets import ASKED, asked, has_changed, is_leaving, sets_of
+from tests.unit.gangs.paper import START, node
 
 replace = msgspec.structs.replace
 
@@ -32,13 +32,26 @@ BEFORE = node("l4-1", "l4")
 PRESSURE = Taint(key="node.kubernetes.io/disk-pressure", effect="NoSchedule")
 
 
+CORDONED = replace(BEFORE, spec=replace(BEFORE.spec, unschedulable=True))
+GOING = replace(BEFORE, metadata=replace(BEFORE.metadata, deletion_timestamp=START))
+
+
+@pytest.mark.parametrize(
+    ("held", "leaves"),
+    [(BEFORE, False), (node("l4-1", "l4", ready=False), False), (CORDONED, True), (GOING, True)],
+    ids=["ready", "not ready", "cordoned", "deleted"],
+)
+def test_a_node_leaves_that_takes_no_pod_any_more(held: Node, leaves: bool) -> None:
+    assert is_leaving(held) is leaves
+
+
 @pytest.mark.parametrize(
     ("after", "is_news"),
     [
         (None, True),
         (replace(BEFORE, metadata=replace(BEFORE.metadata, resource_version="2")), False),
         (node("l4-1", "l4", ready=False), True),
-        (replace(BEFORE, spec=replace(BEFORE.spec, unschedulable=True)), True),
+        (CORDONED, True),
         (replace(BEFORE, spec=replace(BEFORE.spec, taints=(PRESSURE,))), True),
         (replace(BEFORE, status=replace(BEFORE.status, allocatable={"cpu": "4"})), True),
     ],
