@@ -21,7 +21,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Taint,
 )
-from muster.controller.gangs.progress import format_nodes
+from muster.controller.gangs.progress import format_missing, format_nodes
 from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import PodDemand, verify
 from muster.controller.kube.resource import ObjectMeta
@@ -56,9 +56,10 @@ def placed(
 
 
 def test_of_two_pod_sets_that_are_short_the_first_is_named_and_the_other_counted() -> None:
-    rooms = verify([wanted(2), wanted(1, name="other")], nodes=[node("n0", "l4")], used={}, claims=())
-    assert format_nodes(rooms[:1]) == "1 of 2 l4 nodes for main"
-    assert format_nodes(rooms) == "1 of 2 l4 nodes for main, 1 more PodSet short"
+    rooms = verify([wanted(3), wanted(1, name="other")], nodes=[node("n0", "l4")], used={}, claims=())
+    assert format_nodes(rooms[:1]) == "1 of 3 l4 nodes for main"
+    assert format_nodes(rooms) == "1 of 3 l4 nodes for main, 1 more PodSet short"
+    assert format_missing(rooms) == "lacks 2 l4 nodes for main, 1 l4 node for other"
 
 
 def test_a_node_that_runs_a_gpu_pod_has_no_room_and_one_whose_pod_has_ended_has() -> None:
