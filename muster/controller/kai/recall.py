@@ -169,7 +169,7 @@ def _note_short_run(
 ) -> Iterator[Action]:
     """A run that was short is a failed try: to start again at once would buy the next nodes for nothing."""
     retry = (cluster_snapshot.policy or GangPolicy()).retry
-    started = max((at for pod in passed if (at := pod.status.start_time)), default=None)
+    started = min((at for pod in passed if (at := pod.status.start_time)), default=None)
     if started is None or cluster_snapshot.now - started >= retry.max:
         return
     history = next_attempt(

@@ -6,11 +6,13 @@ PodSet, which may be changed while the Workload holds no quota; the job's own po
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from muster.controller.gangs.demand import Demand, pod_amounts
-from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
+from muster.controller.gangs.demand import Demand, pod_amounts, uncopied
+from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes, unsatisfiable_reason
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec
+from muster.controller.gangs.split import split
 from muster.controller.kueue.objects import ResourceFlavor, Workload
 from muster.controller.kueue.podsets import managed_resource
 from muster.controller.kueue.snapshot import WorkloadSnapshot
@@ -45,6 +47,7 @@ def next_flavor(snapshot: WorkloadSnapshot, policy: GangPolicy, *, exhausted: st
             if name not in tried
             and _pools(snapshot, (name,)).isdisjoint(pools)
             and all(_fits(demand, specs[demand.pod_set], name, snapshot, policy) for demand in moving)
+            and not _refusal(moving, specs, name, snapshot, policy)
         ),
         "",
     )
@@ -61,6 +64,27 @@ def _fits(demand: Demand, own: PodSpec, name: str, snapshot: WorkloadSnapshot, p
     amounts = demand.needs.amounts
     nodes = nodes_needed(demand.count, amounts, known)
     return not too_large(amounts, known) and not too_many_nodes(nodes, known)
+
+
+def _refusal(
+    moving: Iterable[Demand],
+    specs: Mapping[str, PodSpec],
+    name: str,
+    snapshot: WorkloadSnapshot,
+    policy: GangPolicy,
+) -> str | None:
+    """Why the gang would be given up there, where its own pool may have nodes again."""
+    known = policy.flavor(name)
+    assert known is not None  # It fits.
+    moved = {
+        each.pod_set: replace(
+            each, flavor=known, uncopied=uncopied(specs[each.pod_set]) if known.by_placeholders else ()
+        )
+        for each in moving
+    }
+    asked = (demand for spec in snapshot.gang.request_specs for demand in spec.demands)
+    wanted = [moved.get(each.pod_set, each) for each in asked]
+    return unsatisfiable_reason(split(wanted, annotations=snapshot.workload.metadata.annotations))
 
 
 def pools_to_avoid(snapshot: WorkloadSnapshot) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from muster.controller.gangs.objects import (
     Affinity,
     Container,
+    ContainerPort,
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,
+    PodResourceClaim,
     PodSpec,
     Requirement,
     ResourceNeeds,
@@ -20,7 +23,7 @@ from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.flavor_fallback import avoided_pools
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStockOut
-from muster.model.names import AVOID_ANNOTATION, POOL_LABEL
+from muster.model.names import AVOID_ANNOTATION, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.unit.admission.gang_world import PLAIN, POLICY, World, pod_spec
 
 replace = msgspec.structs.replace
@@ -156,6 +159,29 @@ def test_a_flavor_whose_pool_is_too_small_is_no_way_out() -> None:
     world.submit("a", {"main": ("l4", 2)})
     stocked_out(world)
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+
+
+@pytest.mark.parametrize(
+    ("h100", "ports", "claims"),
+    [
+        ({"max_nodes": 1, "gpus_per_node": 2}, (ContainerPort(host_port=80),), ()),
+        ({"provisioning_class_name": PLACEHOLDER_CLASS}, (), (PodResourceClaim(name="nic"),)),
+    ],
+    ids=["a node for each port", "by placeholders, which copy no claim"],
+)
+def test_a_flavor_in_which_it_would_be_refused_is_no_way_out(
+    h100: dict[str, object], ports: tuple[ContainerPort, ...], claims: tuple[PodResourceClaim, ...]
+) -> None:
+    """It would be given up there, and its own pool may have nodes again."""
+    l4, other = MOVING.flavors
+    changed: dict[str, Any] = {**h100, "name": other.name}
+    world = a_world(dataclasses.replace(MOVING, flavors=(l4, dataclasses.replace(other, **changed))))
+    world.workloads.clear()
+    world.submit("a", {"main": ("l4", 2)})
+    spec = pod_spec(1)
+    container = replace(spec.containers[0], ports=ports)
+    stocked_out(of_pods(world, replace(spec, containers=(container,), resource_claims=claims)))
+    assert world.workloads["a"].metadata.annotations.get(TRIES) == "1"
 
 
 def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:

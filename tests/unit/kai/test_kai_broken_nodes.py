@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from muster.controller.gangs.retry import REFUSED
+from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.gangs.taints import closed_for
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
 from tests.length import examples
@@ -174,3 +174,19 @@ def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up() -
     reasons = [pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a")]
     assert any("runs on the broken node" in reason for reason in reasons)
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
+
+
+def test_a_gang_that_grew_a_moment_ago_has_run_for_as_long_as_before() -> None:
+    """Its first nodes have lasted: a broken one is no failed try, however young its last pod is."""
+    here, broken = running_gang(WhileRunning.REQUEUE, l4=16)
+    run(here, 60)
+    here.resize("a", "workers", 3)
+    run(here, 6)
+    first = {pod.metadata.uid for pod in here.of("a")}
+    assert here.running("a") == 4
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    run(here, 8)
+    after = here.of("a")
+    assert not {pod.metadata.uid for pod in after} & first
+    assert here.running("a") == 4
+    assert not any(TRIES in pod.metadata.annotations for pod in after)
