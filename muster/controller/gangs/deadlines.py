@@ -84,7 +84,7 @@ def booked_since(request: ProvisioningRequest, now: datetime) -> datetime | None
 def booking_end(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
     """When what is booked for it has to be used, kept or given up; None while nothing is."""
     booked = booked_since(request, now)
-    return min(booked, request.idle_since or booked) + _usable(policy) if booked else None
+    return request.idle_until or booked + _usable(policy) if booked else None
 
 
 def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) -> Deadline:

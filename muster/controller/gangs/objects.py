@@ -251,8 +251,8 @@ class ProvisioningRequest(Object, frozen=True):
     status: ProvisioningRequestStatus = ProvisioningRequestStatus()
 
     @property
-    def idle_since(self) -> datetime | None:
-        """Since when its nodes have been idle, where that is longer than it has had them."""
+    def idle_until(self) -> datetime | None:
+        """Until when a cloud leaves nodes that were idle before it had them; None of those made for it."""
         return None
 
 

@@ -60,6 +60,10 @@ _MOST: Final = 20
 """Leases of a pool that one gang looks at, those that were left last."""
 _NOT_REMOVED_FOR: Final = timedelta(minutes=8)
 """GKE removes nodes that are idle for ten: two are left for the pods of the next gang to be bound."""
+_USABLE_FOR: Final = timedelta(minutes=9)
+"""After so long a gang that took them and is not whole gives them back. Longer than the time above, whatever
+bookings the policy has, or the gang would take them again at once.
+"""
 
 
 class TakenLease(ProvisioningRequest, frozen=True):
@@ -69,8 +73,8 @@ class TakenLease(ProvisioningRequest, frozen=True):
     left: datetime | None = None
 
     @property
-    def idle_since(self) -> datetime | None:
-        return self.left
+    def idle_until(self) -> datetime | None:
+        return self.left + _USABLE_FOR if self.left else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from bench.virtual_days.kueue import Gang
 from bench.virtual_days.server import later
 from bench.virtual_days.story import MINUTE, RULES
 from bench.virtual_days.world import SIGN, World
+from muster.controller.gangs.actions import CreateTemplates
 from muster.controller.gangs.objects import (
     NODE,
     POD,
@@ -33,6 +34,8 @@ from muster.controller.gangs.objects import (
     Pod,
     Taint,
 )
+from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.vacated_leases import LeftLeases
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.view import View
@@ -436,5 +439,33 @@ def test_nodes_are_taken_while_enough_of_their_run_duration_is_left(
         prod = await world.preempt(dev)
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought == bought
+
+    played(world, play)
+
+
+def test_a_lease_is_not_taken_again_and_again_where_bookings_are_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cloud removes idle nodes after ten minutes, whatever the policy's window and margin are."""
+    world = Preempted(dataclasses.replace(RULES, booking_margin=timedelta(minutes=4)))
+    world.cloud.slow["h100"] = 1.0
+    made, create = list[str](), Requests.create_templates
+
+    async def counted(self: Requests, owner: Owner, action: CreateTemplates, *others: Any) -> None:
+        made.append(action.request)
+        await create(self, owner, action, *others)
+
+    monkeypatch.setattr(Requests, "create_templates", counted)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        world.kueue.quota["dev"] = {}
+        world.kueue.evict(dev, "Preempted")
+        made.clear()
+        await asyncio.sleep(6.5 * MINUTE)
+        prod = world.submit("prod", BOTH)
+        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 1}
+        assert len(made) == 2
 
     played(world, play)
