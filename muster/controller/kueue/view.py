@@ -261,10 +261,14 @@ class View(GangView[Workload]):
         # Made again under its name, it will have the same lease.
         again = self.requests.get(left.item.key)
         owners = (self.owner_of(item) for item in (*items, *((again,) if again else ())))
-        if any(owner is not None and holds_quota(owner) for owner in owners):
+        if any(owner is not None and self._keeps(owner) for owner in owners):
             return True
         last = self.owner_of(left.item)
-        return last is not None and holds_quota(last) and left.name in _pins_given(last)
+        return last is not None and self._keeps(last) and left.name in _pins_given(last)
+
+    def _keeps(self, owner: Workload) -> bool:
+        """Whether nodes of it are its own: a slice of a cluster that runs on is finished."""
+        return holds_quota(owner) or self.is_used(owner)
 
     def _taken_by_others(self, snapshot: WorkloadSnapshot) -> frozenset[str]:
         """Leases that a gang before this one has taken, too: two leaders for a moment may both decide."""

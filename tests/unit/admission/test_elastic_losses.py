@@ -7,14 +7,16 @@ from msgspec.structs import replace
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.indexes import BY_OWNER
+from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.kueue.actions import Action, Deactivate, Reactivate, State
 from muster.controller.kueue.decide import decide
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.view import View
 from muster.model.names import MULTI_KUEUE_ORIGIN, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from tests.unit.admission.elastic_world import STEPS, Elastic
-from tests.unit.admission.gang_world import CHECK, POLICY
+from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, assignment
 from tests.unit.admission.views import named_by_label, view_of
 from tests.unit.gangs.paper import START, flavor_policy, node, with_condition
 
@@ -151,6 +153,36 @@ def _with_two_heads(live: Workload) -> Workload:
 
 def _unowned(workload: Workload) -> Workload:
     return replace(workload, metadata=replace(workload.metadata, owner_references=()))
+
+
+def test_the_nodes_of_an_earlier_slice_are_no_gangs_to_take_while_its_cluster_runs() -> None:
+    """Its worker is being made again, and has no node for a moment."""
+    world, first = a_part_and_its_growth(grown=True)
+    world.submit("other", PLAIN)
+    world._status("other", admission=assignment(PLAIN))
+    world.set_condition("other", "QuotaReserved", "True")
+    view = view_of(
+        world.policy,
+        owned={BY_OWNER: named_by_label},
+        workloads=world.workloads.values(),
+        requests=map(_named, world.requests.values()),
+        nodes=world.nodes.values(),
+    )
+    other = world.workloads["other"]
+    seen = view.snapshot(other, CHECK, now=world.now)
+    assert not seen.surroundings.vacated
+    assert any(isinstance(action, CreateRequest) for action in decide(seen).actions)
+    for live in [each for each in world.slices() if each is not other]:
+        view.workloads.store.remove(live)
+    left = view.snapshot(other, CHECK, now=world.now).surroundings.vacated
+    assert f"lease-{first}" in {each.name for each in left}
+
+
+def _named(request: ProvisioningRequest) -> ProvisioningRequest:
+    """With the annotation that names its Workload."""
+    owner = {OWNING_WORKLOAD: named_by_label(request)[0].name}
+    notes = {**request.metadata.annotations, **owner}
+    return replace(request, metadata=replace(request.metadata, annotations=notes))
 
 
 def a_waiting_growth(*, is_checked: bool) -> tuple[View, Workload, Workload]:
