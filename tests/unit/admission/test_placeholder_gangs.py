@@ -526,6 +526,7 @@ def spread(where: dict[str, str], way: str) -> dict[str, object]:
         (affinity("podAffinity", HARD, ZONE), (), "affinity.podAffinity"),
         (spread(ZONE, "DoNotSchedule"), (), f"{SPREAD} with whenUnsatisfiable: DoNotSchedule"),
         ({}, PINNED, "hostPort"),
+        ({"initContainers": [{"restartPolicy": "Always", "ports": PINNED}]}, (), "hostPort"),
         ({"hostNetwork": True}, OPEN, PORTS),
         ({"resourceClaims": [{"name": "nic", "resourceClaimName": "one"}]}, (), "resourceClaims"),
         ({"volumes": [{"name": "own", "ephemeral": {}}]}, (), "ephemeral volumes"),
@@ -548,6 +549,7 @@ def test_a_gang_whose_pods_may_not_fit_where_placeholders_do_is_refused_at_once(
         (spread(ZONE, "ScheduleAnyway"), ()),
         ({"volumes": [{"name": "common", "persistentVolumeClaim": {"claimName": "data"}}]}, ()),
         ({"hostNetwork": True}, ()),
+        ({"initContainers": [{"ports": PINNED}]}, ()),
         ({}, OPEN),
     ],
 )
@@ -558,7 +560,12 @@ def test_preferences_and_ports_of_the_pod_alone_are_no_reason(
 
 
 @pytest.mark.parametrize(
-    ("spec", "ports", "field"), [({}, PINNED, "hostPort"), ({"hostNetwork": True}, OPEN, "hostNetwork")]
+    ("spec", "ports", "field"),
+    [
+        ({}, PINNED, "hostPort"),
+        ({"initContainers": [{"restartPolicy": "Always", "ports": PINNED}]}, (), "hostPort"),
+        ({"hostNetwork": True}, OPEN, "hostNetwork"),
+    ],
 )
 def test_pods_that_take_a_port_of_their_node_need_one_each(
     spec: dict[str, object], ports: tuple[dict[str, int], ...], field: str
