@@ -172,6 +172,9 @@ def _note_short_run(
     started = min((at for pod in passed if (at := pod.status.start_time)), default=None)
     if started is None or cluster_snapshot.now - started >= retry.max:
         return
+    noted = cluster_snapshot.noted()
+    if noted.refused or (noted.retry_at and noted.retry_at > started):
+        return  # Some of its pods are gone, perhaps those with the history.
     history = next_attempt(
         max(map(parse_history, passed), key=lambda history: history.tries),
         uid=cluster_snapshot.cluster.metadata.uid,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from muster.controller.gangs.retry import REFUSED, TRIES
+from muster.controller.gangs.retry import REFUSED, TRIES, parse_history
 from muster.controller.gangs.taints import closed_for
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
 from tests.length import examples
@@ -190,3 +190,22 @@ def test_a_gang_that_grew_a_moment_ago_has_run_for_as_long_as_before() -> None:
     assert not {pod.metadata.uid for pod in after} & first
     assert here.running("a") == 4
     assert not any(TRIES in pod.metadata.annotations for pod in after)
+
+
+@pytest.mark.parametrize("writes", range(2, 6))
+def test_no_failed_try_is_forgotten_where_its_pods_go_one_after_another(writes: int) -> None:
+    """As after a crash between two deletions, or in a cache that learns of them one by one."""
+    here, broken = running_gang(WhileRunning.REQUEUE, l4=16)
+    for number in range(2):
+        here.condition(broken, "AcceleratedHardwareReady", "False")
+        here.crash_after = here.writes + writes if number else None
+        first = {pod.metadata.uid for pod in here.of("a")}
+        for _ in range(12):
+            here.tick()
+            if here.running("a") == 3 and not first & {pod.metadata.uid for pod in here.of("a")}:
+                break
+        else:
+            pytest.fail("it has not run again")
+        here.take_away(broken)
+        broken = next(pod.spec.node_name for pod in here.of("a") if "workers" in pod.metadata.name)
+    assert max(parse_history(pod).tries for pod in here.of("a")) == 2
