@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.create_errors import is_rejection
 from muster.controller.gangs.owner import emit_event
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import AlreadyExists
+from muster.controller.kube.errors import AlreadyExists, ApiError
 from muster.controller.kube.resource import Key, Object, OwnerReference, Resource
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
@@ -85,18 +86,22 @@ class ComputeDomains:
             self._warn(workload, f"{unserved(COMPUTE_DOMAIN)}. Fix: install NVIDIA's DRA driver")
             return False
         if found is None:
-            found = await self._created(key, job)
+            found = await self._created(key, workload, job)
         owners = found.metadata.owner_references
         # An earlier job of this name may still own it: its end brings this key back.
         if not any((owner.kind, owner.name) == (job.kind, job.name) for owner in owners):
             self._warn(workload, f"ComputeDomain {key} is not of this job. Fix: give the job another name")
         return True
 
-    async def _created(self, key: Key, job: OwnerReference) -> ComputeDomain:
+    async def _created(self, key: Key, workload: Workload, job: OwnerReference) -> ComputeDomain:
         try:
             made = await self._client.create(COMPUTE_DOMAIN, _body(key, job), namespace=key.namespace)
         except AlreadyExists:
             made = await self._client.get(COMPUTE_DOMAIN, key)
+        except ApiError as error:
+            if is_rejection(error):  # Kueue waits for its template, and says no more than that.
+                self._warn(workload, f"ComputeDomain {key} cannot be made: {error.status.message}")
+            raise
         self._domains.store.add(made)
         return made
 

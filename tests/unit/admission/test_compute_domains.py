@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import NotFound, Status
+from muster.controller.kube.errors import Forbidden, NotFound, Status
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.compute_domains import (
     COMPUTE_DOMAIN,
@@ -63,8 +63,10 @@ def domain(kind: str, *, uid: str) -> ComputeDomain:
     return msgspec.convert({"metadata": meta}, ComputeDomain)
 
 
-def reconcile(gang: Workload, domains: Informer[ComputeDomain], server: Server) -> tuple[Result, list[str]]:
-    heard = Heard()
+def reconcile(
+    gang: Workload, domains: Informer[ComputeDomain], server: Server, heard: Heard | None = None
+) -> tuple[Result, list[str]]:
+    heard = heard or Heard()
     reconciler = ComputeDomains(
         cast(Client, server), cached(WORKLOAD, [gang]), domains, events=cast(EventRecorder, heard)
     )
@@ -83,6 +85,17 @@ def test_without_the_driver_a_person_is_told_and_it_is_tried_again() -> None:
     (note,) = notes
     assert "DRA driver" in note
     assert not server.created
+
+
+def test_a_domain_that_the_api_server_refuses_is_tried_again_and_its_words_are_read() -> None:
+    class Refusing(Server):
+        async def create(self, _resource: object, body: Any, **_: object) -> ComputeDomain:
+            raise Forbidden(Status(code=403, message="exceeded quota: domains"))
+
+    with pytest.raises(Forbidden):
+        reconcile(workload(), cached(COMPUTE_DOMAIN, []), Refusing(), heard := Heard())
+    (note,) = heard.notes
+    assert "exceeded quota: domains" in note
 
 
 def test_a_job_of_another_kind_does_not_share_the_domain_of_its_namesake() -> None:
