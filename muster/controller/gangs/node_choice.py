@@ -5,16 +5,24 @@ is known to lack, leaves every pool. What every node has by its machine and plac
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Self
 
-from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, Requirement
+from muster.controller.gangs.objects import (
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    Requirement,
+    TopologySpreadConstraint,
+)
 from muster.controller.gangs.verify import matches
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import POOL_LABEL, ZONE_LABEL
 
+NODE: Final = "kubernetes.io/hostname"
 _REGION_LABEL: Final = "topology.kubernetes.io/region"
 _OF_EVERY_NODE: Final = {"kubernetes.io/os": "linux"}
 # us-central1-a of Google, us-east-1a of AWS.
@@ -109,3 +117,28 @@ def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
         return list(regions) if all(zones) and regions else None
     value = flavor.node_labels.get(key, _OF_EVERY_NODE.get(key))
     return value.split(",") if value else (value,)
+
+
+def on_their_nodes(rules: PodAffinity | None, others: Iterable[Mapping[str, str]]) -> bool:
+    """Whether these require something of a pod's node about all pods with such labels there."""
+    labels = tuple(others)
+    terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
+    return any(
+        term.topology_key == NODE
+        and not term.mismatch_label_keys
+        and all(selects(term, each) for each in labels)
+        for term in terms
+    )
+
+
+def selects(rule: PodAffinityTerm | TopologySpreadConstraint, labels: Mapping[str, str]) -> bool:
+    """Whether it selects all pods of a template for each of them. KubeRay adds labels to its pods, of which
+    those of the cluster are all pods' of a group. Others that a controller writes may be another for each.
+    """
+    selector = rule.label_selector
+    if selector is None or not labels.keys() >= {*rule.match_label_keys}:
+        return False
+    named = {**selector.match_labels}
+    return all(
+        labels.get(key, value if key.startswith("ray.io/") else None) == value for key, value in named.items()
+    ) and all(rule.key.startswith("ray.io/") or matches(rule, labels) for rule in selector.match_expressions)

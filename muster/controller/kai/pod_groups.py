@@ -23,7 +23,7 @@ from muster.controller.gangs.demand import (
     uncopied,
 )
 from muster.controller.gangs.gpu_parts import Share, read_share, shared_gpus
-from muster.controller.gangs.node_choice import NodeChoice
+from muster.controller.gangs.node_choice import NodeChoice, on_their_nodes
 from muster.controller.gangs.objects import Toleration
 from muster.controller.kai.labels import group_of, pool_of
 from muster.controller.kai.objects import REQUIRED_PLACEMENT, GangOwner, GatedPod
@@ -188,9 +188,17 @@ def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
         managed=bool(first.pod.spec.resource_claims)
         or any(first.needs.amounts.get(name) for name in policy.managed_resources),
         uncopied=_all_uncopied(group),
-        apart=port_field(first.pod.spec),
+        apart=_apart([each.pod for each in group]),
     )
     return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
+
+
+def _apart(pods: Sequence[GatedPod]) -> str:
+    """By which field no node takes two of them, if any."""
+    first, *others = pods
+    rules = first.spec.affinity.pod_anti_affinity if first.spec.affinity else None
+    keeps_off = on_their_nodes(rules, [each.metadata.labels for each in others])
+    return "podAntiAffinity" if keeps_off else port_field(first.spec)
 
 
 def _packed(group: Sequence[_Placed]) -> PodGroupDemand:

@@ -16,18 +16,17 @@ from msgspec import field
 from msgspec.structs import replace
 
 from muster.controller.gangs.demand import Uncopied, amounts_once, port_field, uncopied
-from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
+from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice, on_their_nodes, selects
 from muster.controller.gangs.objects import (
     Container,
     PodAffinity,
-    PodAffinityTerm,
     PodSpec,
     PodTemplateSpec,
     ResourceNeeds,
     Taint,
     TopologySpreadConstraint,
 )
-from muster.controller.gangs.verify import is_tolerated, matches
+from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import (
     DEVICE_RESOURCES,
@@ -41,7 +40,6 @@ from muster.model.pods import Amounts, read
 from muster.model.quantities import parse_quantity, read_count
 from muster.model.work import BY_KIND, COUNTED, value_at
 
-NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
 DEVICE_TAINTS: Final = {
     resource: Taint(key=resource, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
@@ -323,25 +321,7 @@ def _apart(template: PodTemplateSpec) -> str:
 def _joins(field: str, template: PodTemplateSpec) -> bool:
     """Whether this affinity of a pod requires something of its node about the other pods of its template."""
     rules: PodAffinity | None = getattr(template.spec.affinity, field, None)
-    terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
-    labels = _metadata_of(template).labels
-    return any(
-        term.topology_key == NODE and not term.mismatch_label_keys and _selects(term, labels)
-        for term in terms
-    )
-
-
-def _selects(rule: PodAffinityTerm | TopologySpreadConstraint, labels: Mapping[str, str]) -> bool:
-    """Whether it selects all pods of a template for each of them. KubeRay adds labels to its pods, of which
-    those of the cluster are all pods' of a group. Others that a controller writes may be another for each.
-    """
-    selector = rule.label_selector
-    if selector is None or not labels.keys() >= {*rule.match_label_keys}:
-        return False
-    named = {**selector.match_labels}
-    return all(
-        labels.get(key, value if key.startswith("ray.io/") else None) == value for key, value in named.items()
-    ) and all(rule.key.startswith("ray.io/") or matches(rule, labels) for rule in selector.match_expressions)
+    return on_their_nodes(rules, [_metadata_of(template).labels])
 
 
 def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bool:
@@ -374,7 +354,7 @@ def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         spread=tuple(
             each
             for each in template.spec.topology_spread_constraints
-            if each.is_required and each.min_domains > 1 and _selects(each, _metadata_of(template).labels)
+            if each.is_required and each.min_domains > 1 and selects(each, _metadata_of(template).labels)
         ),
         claims=tuple(
             each.persistent_volume_claim.claim_name

@@ -25,9 +25,9 @@ from muster.controller.gangs.limits import (
     too_many_pods,
     uncopied_fields,
 )
-from muster.controller.gangs.node_choice import ANY_NODE, domains
+from muster.controller.gangs.node_choice import ANY_NODE, NODE, domains
 from muster.controller.gangs.objects import TopologySpreadConstraint
-from muster.controller.kueue.jobs import NODE, Exclusive, JobPodSet
+from muster.controller.kueue.jobs import Exclusive, JobPodSet
 from muster.model import names
 from muster.model.clusters.gke import GKE_NODE_POOL_LABEL
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy

@@ -9,7 +9,16 @@ import pytest
 from muster.controller.gangs.deadlines import SETTLED_AFTER
 from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.objects import Container, ContainerPort, PodResourceClaim, ResourceNeeds
+from muster.controller.gangs.objects import (
+    Affinity,
+    Container,
+    ContainerPort,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    ResourceNeeds,
+)
 from muster.controller.gangs.retry import REFUSED, TRIES, parse_history
 from muster.controller.gangs.split import split
 from muster.controller.kai.actions import Ungate
@@ -419,19 +428,35 @@ def test_a_refused_gang_begins_anew_when_its_pool_may_have_more_nodes() -> None:
     assert here.running("a") == 19
 
 
-def test_pods_that_take_a_port_of_their_node_need_one_each() -> None:
-    """Until they take none any more."""
+OFF_EACH_OTHER = PodAffinity(
+    required_during_scheduling_ignored_during_execution=(
+        PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=LabelSelector()),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("ports", "affinity", "field"),
+    [
+        ((ContainerPort(host_port=80),), None, "hostPort"),
+        ((), Affinity(pod_anti_affinity=OFF_EACH_OTHER), "podAntiAffinity"),
+    ],
+)
+def test_pods_that_share_no_node_need_one_each(
+    ports: tuple[ContainerPort, ...], affinity: Affinity | None, field: str
+) -> None:
+    """Until they may share it."""
     small = changed(POLICY.flavors[0], gpus_per_node=2, max_nodes=3)
     here = world(policy=changed(POLICY, flavors=(small, *POLICY.flavors[1:])), stock={"l4": 4})
     here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 4)})
     here.kuberay()
     free = dict(here.pods)
     for name, pod in free.items():
-        ports = (ContainerPort(host_port=80),) if "workers" in name else ()
-        containers = tuple(replace(each, ports=ports) for each in pod.spec.containers)
-        here.pods[name] = replace(pod, spec=replace(pod.spec, containers=containers))
+        if "workers" in name:
+            containers = tuple(replace(each, ports=ports) for each in pod.spec.containers)
+            here.pods[name] = replace(pod, spec=replace(pod.spec, containers=containers, affinity=affinity))
     run(here, 2)
-    assert "workers (one for each pod, by its hostPort) needs 4 nodes" in here.status("a")
+    assert f"workers (one for each pod, by its {field}) needs 4 nodes" in here.status("a")
     here.pods |= free
     run(here, 8)
     assert here.running("a") == 5
