@@ -319,7 +319,8 @@ class Gathering(TurnIndex):
             position = batch.turn_position() if batch is begun or batch.is_in_turn_order else None
             if position is not None:
                 yield position
-        yield from self._waiting.get(key, ())
+        # One that was seen waiting by a cache that lagged may have asked long before.
+        yield from (each for each in self._waiting.get(key, ()) if each.uid not in found)
         yield from snapshot.taking if snapshot else ()
 
     def _hold(self, key: Key, usage: Mapping[str, tuple[QueueUsage, ...]]) -> None:

@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import Placeholder, PlaceholderStatus, Tole
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
-from muster.controller.kai.actions import DeleteUnbound, Ungate
+from muster.controller.kai.actions import Decision, DeleteUnbound, Ungate
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
 from muster.controller.kai.objects import REQUIRED_PLACEMENT
@@ -461,3 +461,19 @@ def test_whoever_waits_reads_why_a_try_has_failed_whatever_becomes_of_the_deleti
         if any(LAST_FAILURE in pod.metadata.annotations for pod in here.of("a")):
             break
     assert [each.reason for each in here.told].count("GangReleased") == 1
+
+
+def test_a_gang_that_is_in_line_by_a_cache_that_lags_has_one_place_in_it() -> None:
+    """The answer to its request was lost: it waits for its turn, and then the request is seen."""
+    here = world(stock={"l4": 0, "h100": 0})
+    here.submit("a", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
+    here.kuberay()
+    here.settle()
+    view = view_of(here)
+    snapshot = view.snapshot(here.clusters["a"], now=here.now)
+    (position,) = [each.turn_position() for each in snapshot.batch_snapshots]
+    assert position is not None
+    unseen = changed(position, asked=frozenset(), next_pool="h100")
+    for in_line in ((unseen,), (), (unseen,), ()):
+        view.gathering.decided(snapshot, Decision(in_line=in_line))
+        assert [*view.gathering.line] == [position]
