@@ -110,7 +110,7 @@ class Line:
         return iter(self._positions.values())
 
     def put(self, position: TurnPosition) -> None:
-        """Of a gang that is not in it."""
+        self.remove(position.uid)
         self._positions[position.uid] = position
         for lane in self._lanes_of(position):
             if position.is_asking:

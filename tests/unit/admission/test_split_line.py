@@ -227,6 +227,19 @@ def test_a_gang_that_holds_two_pools_gives_way_to_one_that_lacks_either() -> Non
     assert not line.must_give_way(first)
 
 
+def test_a_gang_that_is_put_into_the_line_again_has_one_place() -> None:
+    pools = frozenset({"a"})
+    first, last = (
+        TurnPosition(uid=uid, since=START, priority=priority, pools=pools, unaccepted=pools, next_pool="a")
+        for uid, priority in (("first", 2), ("last", 1))
+    )
+    line = Line([first, last])
+    line.put(dataclasses.replace(first, priority=3))
+    assert line.must_wait(last)
+    line.remove("first")
+    assert not line.must_wait(last)
+
+
 def test_gangs_of_lower_priority_are_looked_at_when_placeholders_of_a_higher_one_wait_for_a_node() -> None:
     pools = frozenset({"a"})
 
