@@ -223,7 +223,7 @@ class Terms:
         """By team: from a stop of an idle gang until it has quota again, its job is gone, or the end."""
         hours: defaultdict[str, float] = defaultdict(float)
         for job in recording.jobs:
-            for run, later in zip(job.runs, (*job.runs[1:], None), strict=True):
+            for run, later in zip(job.runs, (*job.runs[1:], None), strict=False):
                 if run.ended is None or not run.was_stopped_idle:
                     continue
                 ends = (window.end, job.left, later.reserved if later else None)

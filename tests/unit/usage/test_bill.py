@@ -140,7 +140,8 @@ def test_a_gang_that_was_stopped_as_idle_has_idle_hours_and_has_given_hours_back
     hours = 8 * (window.end - START - 10 * HOUR) / HOUR
     assert f"Stopped as idle, gangs of ranking gave back {hours:,.1f} GPU-hours." in text
     again = _job(1, "ranking", reserved=START + 12 * HOUR, ended=None).runs
-    bill = _bill(_recording(replace(stopped, runs=(*stopped.runs, *again))))
+    waits = replace(_job(2, "vision"), runs=())
+    bill = _bill(_recording(replace(stopped, runs=(*stopped.runs, *again)), waits))
     assert bill.books.given_back == pytest.approx({"ranking": 16})
 
 
