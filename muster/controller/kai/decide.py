@@ -402,8 +402,8 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
         for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
-    if snapshot.cluster_snapshot.noted(snapshot.part) != RetryHistory():
-        return Decision(actions=deletions_unbound)  # Its end is noted there.
+    if deletions_unbound and snapshot.cluster_snapshot.noted(snapshot.part) != RetryHistory():
+        return Decision(actions=deletions_unbound)  # Its end is noted there. With pods that run it is another.
     back = _release_and_retry(snapshot, policy, what)
     return replace(back, actions=(*deletions_unbound, *back.actions))
 
