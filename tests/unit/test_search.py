@@ -55,3 +55,20 @@ def test_the_printed_test_names_world_rule_and_steps() -> None:
     compile(text, "replayed", "exec")
     assert '"kueue a",' in text
     assert "# half a gang" in text
+
+
+def test_a_gang_of_kai_that_loses_a_node_while_its_pods_pass_comes_to_an_end() -> None:
+    """A schedule that the search found: an end that was noted before was taken for that of this try."""
+    steps = ("kuberay", "reconcile a 2/2", "reconcile a 1/1", "reconcile b 1/1", "kai", "cloud")
+    passed = (
+        "reconcile a 2/2",
+        "cloud",
+        "reconcile b 2/2",
+        "cloud",
+        "reconcile a 2/2",
+        "reconcile b 2/2",
+        "kai",
+    )
+    state = replay(STARTS["kai-requests"](), (*steps, *passed))
+    *_, dies = (name for name, _, _ in state.steps() if name.startswith("node ") and name.endswith(" dies"))
+    replay(state, [dies, "kuberay"])
