@@ -402,8 +402,9 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
         for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
+    # Its end is noted there; where all of its pods have nodes, that was an earlier one.
     if deletions_unbound and snapshot.cluster_snapshot.noted(snapshot.part) != RetryHistory():
-        return Decision(actions=deletions_unbound)  # Its end is noted there. With pods that run it is another.
+        return Decision(actions=deletions_unbound)
     back = _release_and_retry(snapshot, policy, what)
     return replace(back, actions=(*deletions_unbound, *back.actions))
 
