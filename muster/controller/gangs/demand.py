@@ -11,14 +11,7 @@ from typing import Final
 
 import msgspec
 
-from muster.controller.gangs.objects import (
-    ContainerPort,
-    NodeSelectorTerm,
-    PodAffinity,
-    PodSpec,
-    ResourceNeeds,
-    Toleration,
-)
+from muster.controller.gangs.objects import NodeSelectorTerm, PodAffinity, PodSpec, ResourceNeeds, Toleration
 from muster.controller.kube.resource import LARGEST_SHARED
 from muster.model import pods
 from muster.model.gangpolicy import FlavorPolicy
@@ -67,28 +60,24 @@ def _fields(spec: PodSpec) -> Iterator[Uncopied]:
     if any(volume.ephemeral is not None for volume in spec.volumes):
         # A node takes so many disks (CSINode), which no other pod of the gang needs there.
         yield Uncopied(field="ephemeral volumes", on_one_node=True)
-    ports = _ports(spec)
-    if any(port.host_port for port in ports):
-        yield Uncopied(field="hostPort of a container", on_one_node=True)
-    elif spec.host_network and ports:
-        yield Uncopied(field="hostNetwork with ports", on_one_node=True)
+    if field := port_field(spec):
+        yield Uncopied(field=_PORTS[field], on_one_node=True)
+
+
+_PORTS: Final = {"hostPort": "hostPort of a container", "hostNetwork": "hostNetwork with ports"}
 
 
 def port_field(spec: PodSpec) -> str:
-    """By which field each pod takes a port of its node, which two of them cannot; empty where by none."""
-    ports = _ports(spec)
-    if any(port.host_port for port in ports):
-        return "hostPort"
-    return "hostNetwork" if spec.host_network and ports else ""
-
-
-def _ports(spec: PodSpec) -> list[ContainerPort]:
-    """Those that the scheduler counts: of containers, and of init containers that go on beside them.
+    """By which field each pod takes a port of its node, which two of them cannot; empty where by none. The
+    scheduler counts ports of containers, and of init containers that go on beside them.
     Source: GetHostPorts of https://github.com/kubernetes/kubernetes/blob/008b3652/pkg/scheduler/util/utils.go,
     read 2026-11-30
     """
     sidecars = (each for each in spec.init_containers if each.restart_policy == "Always")
-    return [port for container in (*sidecars, *spec.containers) for port in container.ports]
+    ports = [port for container in (*sidecars, *spec.containers) for port in container.ports]
+    if any(port.host_port for port in ports):
+        return "hostPort"
+    return "hostNetwork" if spec.host_network and ports else ""
 
 
 def _topologies(rules: PodAffinity | None) -> set[str]:

@@ -134,9 +134,8 @@ class Requests:
         try:
             await self._taints.hold(action.node, held_as=action.held_as)
         except ApiError as error:
-            if not self._is_verdict(Key("", f"{action.held_as}/{action.node}"), error):
-                raise
-            raise _rejected(f"taint of node {action.node}", error, attempt=action.attempt) from error
+            what = f"taint of node {action.node}"
+            raise self.refusal(what, error, attempt=action.attempt) or error from None
 
     def refusal(
         self, what: str, error: ApiError, *, attempt: str, as_a: type[CreateRejected] = CreateRejected

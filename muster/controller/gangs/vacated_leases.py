@@ -55,7 +55,7 @@ TAKEN: Final = f"{GROUP}/taken-lease"
 _PODS: Final = f"{GROUP}/taken-for"
 """On the same: for how many pods, of all PodSets of the request."""
 _LEFT: Final = f"{GROUP}/taken-idle-since"
-"""On the same: since when the nodes are idle. The cloud counts from there, whoever takes them meanwhile."""
+"""On the same: since when the nodes have been idle. The cloud counts from then, whichever gang takes them."""
 _MOST: Final = 20
 """Leases of a pool that one gang looks at, those that were left last."""
 _NOT_REMOVED_FOR: Final = timedelta(minutes=8)

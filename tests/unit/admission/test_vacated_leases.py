@@ -99,10 +99,14 @@ class Preempted(World):
         await self.until(lambda: self.jobs.is_whole(dev), within=60 * MINUTE)
         return dev
 
-    async def preempt(self, dev: Gang, pieces: Pieces = TWO) -> Gang:
+    async def preempt(
+        self, dev: Gang, pieces: Pieces = TWO, *, name: str = "prod", after: float = 0.0
+    ) -> Gang:
+        """The gang that takes the quota, submitted so many seconds after dev has lost it."""
         self.kueue.quota["dev"] = {}
         self.kueue.evict(dev, "Preempted")
-        return self.submit("prod", pieces)
+        await asyncio.sleep(after)
+        return self.submit(name, pieces)
 
     async def until(self, reached: Callable[[], bool], *, within: float) -> float:
         """Seconds until it is."""
@@ -190,10 +194,7 @@ def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it() -> None:
 
     async def play() -> None:
         dev = await world.dev_runs()
-        world.kueue.quota["dev"] = {}
-        world.kueue.evict(dev, "Preempted")
-        await asyncio.sleep(9 * MINUTE)
-        prod = world.submit("prod", TWO)
+        prod = await world.preempt(dev, after=9 * MINUTE)
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
 
@@ -227,10 +228,7 @@ def test_nodes_that_go_as_the_rest_comes_are_asked_for_again(minutes: float) -> 
 
     async def play() -> None:
         dev = await world.dev_runs()
-        world.kueue.quota["dev"] = {}
-        world.kueue.evict(dev, "Preempted")
-        await asyncio.sleep(6 * MINUTE)
-        prod = world.submit("prod", BOTH)
+        prod = await world.preempt(dev, BOTH, after=6 * MINUTE)
         await asyncio.sleep((minutes - 6) * MINUTE)
         world.cloud.stock["h100"] = 1
         world.cloud.serve("h100")
@@ -245,10 +243,7 @@ def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before(
 
     async def play() -> None:
         dev = await world.dev_runs()
-        world.kueue.quota["dev"] = {}
-        world.kueue.evict(dev, "Preempted")
-        await asyncio.sleep(7 * MINUTE)
-        lab = world.submit("lab", BOTH)
+        lab = await world.preempt(dev, BOTH, name="lab", after=7 * MINUTE)
         await asyncio.sleep(0.5 * MINUTE)
         assert any("lab" in str(each) for each in world.server.caches[POD_TEMPLATE].store)
         await asyncio.sleep(MINUTE)
@@ -459,11 +454,8 @@ def test_a_lease_is_not_taken_again_and_again_where_bookings_are_short(
 
     async def play() -> None:
         dev = await world.dev_runs()
-        world.kueue.quota["dev"] = {}
-        world.kueue.evict(dev, "Preempted")
         made.clear()
-        await asyncio.sleep(6.5 * MINUTE)
-        prod = world.submit("prod", BOTH)
+        prod = await world.preempt(dev, BOTH, after=6.5 * MINUTE)
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 1}
         assert len(made) == 2
