@@ -336,8 +336,8 @@ def test_only_split_gangs_take_turns() -> None:
     assert [name for name, each in seen.items() if each.surroundings.must_wait] == ["b"]
 
 
-def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0") -> Pod:
-    job = OwnerReference(kind="RayCluster", name="train-x1", controller=True)
+def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0", cluster: str = "train-x1") -> Pod:
+    job = OwnerReference(kind="RayCluster", name=cluster, controller=True)
     meta = ObjectMeta(
         name=name, namespace="team-b", uid=name, deletion_timestamp=due, owner_references=(job,)
     )
@@ -375,6 +375,12 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     message, again = _waiting(world)
     assert ending in message
     assert again == due + timedelta(seconds=1)
+    before = due - timedelta(seconds=50)
+    world.pods["w2"] = _ending("w2", gpus=1, due=before, cluster="a-bit-sooner")
+    message, again = _waiting(world)
+    assert f"pods of team-b/train-x1 and others are still ending, due {clock(due)}" in message
+    assert again == before + timedelta(seconds=1)
+    del world.pods["w2"]
     (request,) = world.requests
     _provision(world, request)
     world.now += timedelta(seconds=10)

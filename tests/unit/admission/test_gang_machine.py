@@ -1074,6 +1074,10 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
     assert made["metadata"]["annotations"][CONSUME_ANNOTATION] == hold.request
     assert spec["nodeSelector"] == {POOL_LABEL: "l4", GKE_LEASE_LABEL: f"lease-{hold.request}"}
     (container,) = spec["containers"]
+    # As the standard `restricted` wants, with `runAsNonRoot` and the seccomp profile of the pod.
+    security = container["securityContext"]
+    assert not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
     assert container["resources"] == {
         "requests": {
             "cpu": "1000m",

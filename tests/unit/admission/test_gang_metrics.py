@@ -7,13 +7,15 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from muster.controller.gangs.autoscaler_words import OUT_OF_STOCK
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.indexes import request_of
 from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import Condition, ProvisioningRequest, ProvisioningRequestStatus
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.reasons import RULES, Rule
 from muster.controller.gangs.templates import POOL
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.objects import ReclaimablePod
@@ -168,11 +170,28 @@ def test_a_failed_attempt_is_one_retry_with_its_reason_and_its_siblings_are_with
     ]
     watched.world.answer(name, "Failed", "ResourcePoolExhausted", "There are not enough resources")
     watched.look()
+    failed = _pooled(watched.world.requests[name])
+    written_again = replace(failed, metadata=replace(failed.metadata, resource_version="2"))
+    watched.requests.changed(failed, written_again)
     watched.run(1)
     assert watched.states() == {"backing_off": 1}
     assert watched.value("muster_gang_retries_total", reason="out_of_stock") == 1
     assert watched.outcomes("h100")["out_of_stock"] == 1
     assert watched.outcomes("l4").get("provisioned", 0) + watched.outcomes("l4").get("withdrawn", 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "outcome"), [(OUT_OF_STOCK, "out_of_stock"), ("nodes are booting", "withdrawn")]
+)
+def test_placeholders_that_are_given_back_are_counted_by_what_they_waited_for(
+    waits_for: str, outcome: str
+) -> None:
+    watched = Watched(World())
+    waiting = Condition(type="Provisioned", status="False", message=waits_for)
+    metadata = ObjectMeta(name="r", annotations={POOL: "l4"})
+    asked = PlaceholderSet(metadata=metadata, status=ProvisioningRequestStatus(conditions=(waiting,)))
+    watched.requests.changed(asked, None)
+    assert watched.outcomes("l4") == {outcome: 1}
 
 
 def test_a_refused_gang_is_counted_as_one_for_a_person() -> None:

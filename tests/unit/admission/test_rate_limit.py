@@ -3,6 +3,7 @@
 from datetime import timedelta
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,11 +114,13 @@ def test_namespaces_take_turns_while_each_has_a_gang_that_waits(sizes: list[int]
     waiting = {Key(f"team-{space}", f"gang-{n}") for space, size in enumerate(sizes) for n in range(size)}
     for key in sorted(waiting):
         pace.wait(key, per_minute=per_minute)
+    promised = {key: pace.wait(key, per_minute=per_minute).total_seconds() for key in sorted(waiting)}
     begun: list[str] = []
     while waiting:
         waits = {key: pace.wait(key, per_minute=per_minute) for key in sorted(waiting)}
         due = min(waits, key=lambda key: (pace._places[key].expected, key))
         clock.now += waits[due].total_seconds()
+        assert clock.now - Clock.now == pytest.approx(promised[due], abs=0.01)
         pace.consume(due)
         waiting.discard(due)
         begun.append(due.namespace)

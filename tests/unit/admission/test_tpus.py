@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.controller.gangs.limits import unsatisfiable_reason
+from muster.controller.gangs.limits import subject_of, unsatisfiable_reason
 from muster.controller.gangs.objects import (
     Container,
     PodSpec,
@@ -127,6 +127,13 @@ def test_a_gang_that_takes_a_part_of_a_slice_is_refused_once_it_has_quota() -> N
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(4, chips=2)) or "")
     assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(3, nodes=2)) or "")
     assert "more than any node has" in (unsatisfiable_reason(_gang_of(4, chips=8)) or "")
+
+
+def test_a_refusal_of_an_earlier_release_ends_when_its_pool_changes() -> None:
+    policy = gang_policy(tpu_stack())
+    on_hosts, in_pairs, in_fours = (subject_of(_gang_of(4, nodes=nodes), policy) for nodes in (1, 2, 4))
+    assert on_hosts == "ce1d6cff6bfa5dc0a5b53749", "as all releases have it, where no pool has slices"
+    assert len({on_hosts, in_pairs, in_fours}) == 3
 
 
 @pytest.mark.parametrize(("chips", "shares"), [(0, False), (1, True), (2, True), (3, False), (4, False)])

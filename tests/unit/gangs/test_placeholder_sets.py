@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from muster.controller.gangs.identity import template_name
-from muster.controller.gangs.objects import Node, PodTemplate, Taint
+from muster.controller.gangs.identity import placeholder_name, template_name
+from muster.controller.gangs.objects import Node, Placeholder, PodTemplate, Taint
 from muster.controller.gangs.placeholder_sets import ASKED, asked, has_changed, is_leaving, sets_of
+from muster.model.names import GPU_RESOURCE, PLACEHOLDER_NAMESPACE
 from tests.unit.gangs.paper import START, node
 
 replace = msgspec.structs.replace
@@ -26,6 +27,28 @@ def test_a_set_of_eleven_pod_sets_has_them_in_their_order() -> None:
     templates = [_template("muster-a", number, number + 1, total) for number in reversed(range(11))]
     (found,) = sets_of(templates, (), node=lambda _: None)
     assert [each.count for each in found.spec.pod_sets] == list(range(1, 12))
+
+
+def _placeholder(number: int, phase: str) -> Placeholder:
+    """One with a GPU on l4-1."""
+    spec = {
+        "nodeName": "l4-1",
+        "containers": [{"resources": {"requests": {GPU_RESOURCE: "1"}}}],
+        "tolerations": [{"operator": "Exists"}],
+    }
+    name = placeholder_name("muster-a", 0, number)
+    metadata = {"name": name, "namespace": PLACEHOLDER_NAMESPACE}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": phase}}, Placeholder)
+
+
+@pytest.mark.parametrize(("phase", "standing"), [("Failed", 1), ("Pending", 0)])
+def test_a_placeholder_that_has_ended_takes_no_room_from_the_next_on_its_node(
+    phase: str, standing: int
+) -> None:
+    pods = [_placeholder(0, phase), _placeholder(1, "Running")]
+    templates = [_template("muster-a", 0, 2, 2)]
+    (found,) = sets_of(templates, pods, node={"l4-1": node("l4-1", "l4")}.get)
+    assert found.standing == standing
 
 
 BEFORE = node("l4-1", "l4")
