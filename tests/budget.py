@@ -1,4 +1,5 @@
-"""python -m tests.budget [--short] SUITE... [--beside SUITE...]...: run suites, and print the time of each.
+"""python -m tests.budget [--short] SUITE... [--beside SUITE...]...: run suites, and print the time of each,
+with the CPU time of all its processes.
 
 The suites run one after another. Those after each `--beside` do too, beside
 the others, once `build` has passed: most suites wait more than they compute.
@@ -53,6 +54,8 @@ class Suite:
 class Result:
     suite: Suite
     seconds: float
+    cpu: float
+    """Seconds of CPU of its commands and of the processes that they waited for."""
     complaints: tuple[str, ...]
     """Lines about what failed; () where all passed."""
 
@@ -195,24 +198,26 @@ class Runner:
             process.wait()
 
     def _suite(self, suite: Suite, output: int | None) -> Result:
-        begun = time.monotonic()
+        begun, cpu = time.monotonic(), 0.0
         complaints: list[str] = []
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "tests.xml")
             for command in suite.commands:
                 tests = command[: len(_PYTEST)] == _PYTEST
                 shown = (*command, f"--junitxml={report}") if tests else command
-                code = self._command(shown, output, is_patient=suite.is_patient)
+                code, used = self._command(shown, output, is_patient=suite.is_patient)
+                cpu += used
                 if code != 0:
                     complaints.append(f"{' '.join(command[1:])}: exit code {code}")
                     _write(output, f"{complaints[-1]}\n")
                     complaints += failed.told(report) if tests else []
-        return Result(suite, time.monotonic() - begun, tuple(complaints))
+        return Result(suite, time.monotonic() - begun, cpu, tuple(complaints))
 
-    def _command(self, command: Sequence[str], output: int | None, *, is_patient: bool) -> int:
+    def _command(self, command: Sequence[str], output: int | None, *, is_patient: bool) -> tuple[int, float]:
+        """The exit code, and seconds of CPU."""
         with self._lock:
             if self._interrupted:
-                return 130
+                return 130, 0.0
             # A terminal interrupts its whole process group; in a session of its own, only `interrupt` does.
             process = subprocess.Popen(
                 command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
@@ -221,7 +226,11 @@ class Runner:
         if is_patient:
             share.give_session(process.pid, _PATIENT)
         try:
-            return process.wait()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, used.ru_utime + used.ru_stime
+        except ChildProcessError:
+            return process.wait(), 0.0  # `interrupt` saw its end first.
         finally:
             with self._lock:
                 self._running.remove(process)
@@ -299,11 +308,11 @@ def _write(output: int | None, text: str) -> None:
 
 def _tell(results: list[Result]) -> None:
     """What failed comes last: of a long log, often no more than the end is shown."""
-    print(f"\n{'suite':12} {'seconds':>8} {'budget':>8}  result")
+    print(f"\n{'suite':12} {'seconds':>8} {'budget':>8} {'CPU':>8}  result")
     for result in results:
         outcome = "FAILED" if result.complaints else "passed"
         budget = result.suite.short if length.is_short() else result.suite.budget
-        print(f"{result.suite.name:12} {result.seconds:8.0f} {budget:8}  {outcome}")
+        print(f"{result.suite.name:12} {result.seconds:8.0f} {budget:8} {result.cpu:8.0f}  {outcome}")
     for result in results:
         if result.complaints:
             print(f"\n== {result.suite.name} failed", *result.complaints, sep="\n")

@@ -38,6 +38,7 @@ def test_a_failed_suite_does_not_keep_the_next_from_running(tmp_path: Path) -> N
         ("second", False),
     ]
     assert "exit code 3" in runner.results[0].complaints[0]
+    assert all(result.cpu > 0 for result in runner.results)
     assert "== second\nhere" in (tmp_path / "log").read_text()
 
 
