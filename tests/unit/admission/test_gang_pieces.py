@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import Delete
+from muster.controller.gangs.deadlines import deadline
 from muster.controller.gangs.identity import request_name
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import PodTemplate
@@ -22,7 +23,7 @@ from muster.controller.kueue.identity import WORKLOADS, attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats
 from muster.controller.kueue.podsets import gang
 from muster.controller.kueue.templates import merged
-from muster.model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
 from tests.length import examples
 from tests.unit.admission.gang_world import FLAVORS, POLICY, World, assignment, workload
 from tests.unit.gangs.paper import START
@@ -102,6 +103,25 @@ def test_the_autoscalers_words_decide_what_follows(
     world.answer(name, condition, reason, message)
     found = loss(world.requests[name], admitted=admitted)
     assert (found.outcome if found else None) == outcome
+
+
+def test_each_request_has_its_whole_time_from_when_it_was_accepted() -> None:
+    world, first = one_request({"big": ("h100", 1), "small": ("l4", 1)})
+    world.answer(first, "Accepted")
+    world.settle()
+    (second,) = world.requests.keys() - {first}
+    world.now += timedelta(minutes=20)
+    world.answer(first, "Provisioned")
+    accepted_at = world.now
+    world.answer(second, "Accepted")
+    policy = dataclasses.replace(POLICY, on_staggered=OnStaggered.HOLD, placeholder_image="pause")
+    for answer in ("Accepted", "Provisioned"):
+        world.answer(second, answer)
+        snapshot = world.snapshot("a")
+        found = deadline(
+            snapshot.gang, snapshot.current, quota_since=snapshot.began, policy=policy, now=world.now
+        )
+        assert (found.began, found.clock) == (accepted_at, "provisionTimeout")
 
 
 def test_a_booking_that_was_consumed_hides_nothing_else() -> None:

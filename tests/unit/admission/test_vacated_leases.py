@@ -395,7 +395,18 @@ def _occupied(world: Preempted) -> None:
         world.server.put(POD, Pod(metadata=meta, spec=replace(pod_spec(1), node_name=name)))
 
 
-HARMS = {"tainted": _tainted, "without a GPU": _without_gpu, "silent": _silent, "occupied": _occupied}
+def _revoked(world: Preempted) -> None:
+    for request in list(world.server.caches[PROVISIONING_REQUEST].store):
+        world.server.answer(request, "CapacityRevoked", "Revoked")
+
+
+HARMS = {
+    "tainted": _tainted,
+    "without a GPU": _without_gpu,
+    "silent": _silent,
+    "occupied": _occupied,
+    "revoked": _revoked,
+}
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
