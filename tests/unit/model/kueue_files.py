@@ -1,14 +1,19 @@
 """Stack files with many Kueue settings, for tests that validate rendered objects against Kueue's CRDs."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from muster.config import load
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Stack
 from muster.render import kueue
+from tests.unit.model.go_modules import KUEUE, source_of
 
+Schema = dict[str, Any]
 _HERE = Path(__file__).parent
 EVERYTHING = _HERE / "everything.yaml"
 PREEMPTING = _HERE / "preempting.yaml"
@@ -29,6 +34,18 @@ DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = {
 def everything() -> tuple[Stack, ...]:
     """Stacks that together use every field."""
     return load(EVERYTHING), load(PREEMPTING)
+
+
+@cache
+def definitions() -> dict[str, Schema]:
+    """kind -> schema of v1beta2 in the pinned Kueue, but Workload's, which takes seconds to read."""
+    found = {}
+    for path in source_of(KUEUE, "config/components/crd/bases").glob("*.yaml"):
+        if not path.stem.endswith("_workloads"):
+            definition = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["spec"]
+            (version,) = (each for each in definition["versions"] if each["name"] == "v1beta2")
+            found[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
+    return found
 
 
 def rendered(some: Stack) -> list[dict[str, Any]]:

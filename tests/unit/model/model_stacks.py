@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
+import yaml
 from hypothesis import strategies as st
 
+from muster import config
 from muster.config.document import parse_text
+from muster.config.edit import template
 from muster.config.stack import examine
-from muster.model.clusters import GkeCluster
+from muster.model.clusters import EksCluster, GkeCluster, Provider
 from muster.model.machines import MACHINES
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
 from muster.model.quantities import Gpus
 from muster.model.queues import Allowance, Amount, Bound, Department, Limit, Team
 from muster.model.stack import Stack
+from muster.render import queues
 
 CPU = Pool(
     name="cpu", machine=MACHINES["e2-standard-4"], gpus_per_node=0, capacity=Capacity.ON_DEMAND, max_nodes=5
@@ -38,6 +43,9 @@ H100 = Pool(
 GKE = GkeCluster(
     name="ml", region="us-central1", project="p", authorized_networks={"office": "198.51.100.0/24"}
 )
+EKS = EksCluster(
+    name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"), public_cidrs=("198.51.100.0/24",)
+)
 
 
 def gpus(number: int) -> Amount:
@@ -46,6 +54,14 @@ def gpus(number: int) -> Amount:
 
 def team(name: str, allowance: Allowance | None = None, *, priorities: tuple[str, ...] = ()) -> Team:
     return Team(name=name, namespace=name, allowance=allowance or Allowance(), priorities=priorities)
+
+
+def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
+    """Up to four nodes of a machine with as few accelerators as it comes with."""
+    known = MACHINES[machine]
+    gpus = known.gpu_counts[0] if known.gpu_counts else 0
+    base = Pool(name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=4)
+    return replace(base, **more)
 
 
 def stack(*departments: Department, pools: tuple[Pool, ...] = (CPU, L4, H100)) -> Stack:
@@ -65,6 +81,37 @@ def examined(text: str) -> tuple[Stack | None, list[str]]:
     """The stack of a file where it can be read, and its mistakes."""
     found, violations = examine(parse_text(text, source="own"))
     return found, [str(each) for each in violations if each.level == "error"]
+
+
+def stack_text(sections: dict[str, Any]) -> str:
+    """A stack file of these sections, in their order."""
+    return yaml.safe_dump(
+        {"config": {f"muster:{key}": value for key, value in sections.items()}}, sort_keys=False
+    )
+
+
+def new_config(provider: Provider, **sections: Any) -> dict[str, Any]:
+    """What `muster new` writes, with these sections in place of its own."""
+    written: dict[str, Any] = yaml.safe_load(template("here", provider))["config"]
+    return written | {f"muster:{key}": value for key, value in sections.items()}
+
+
+def new_stack(provider: Provider, **sections: Any) -> Stack:
+    return config.parse(new_config(provider, **sections), source="x")
+
+
+def specs(some: Stack, kind: str) -> dict[str, dict[str, Any]]:
+    """name -> spec of every object of a kind that the stack's scheduler gets."""
+    return {each["metadata"]["name"]: each["spec"] for each in queues.objects(some) if each["kind"] == kind}
+
+
+def nominal_quotas(some: Stack, queue: str) -> dict[str, dict[str, str]]:
+    """flavor -> resource -> quota of a ClusterQueue, which has one group."""
+    (group,) = specs(some, "ClusterQueue")[queue]["resourceGroups"]
+    return {
+        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        for flavor in group["flavors"]
+    }
 
 
 def two_teams(first: Allowance, second: Allowance | None = None) -> Stack:

@@ -7,8 +7,7 @@ import pytest
 
 from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import GkeProvisioner, GpuDriver
-from muster.model.machines import MACHINES
-from muster.model.pools import GpuSharing, Image, LocalDisks, NodeNetwork, Placement, Pool, Sharing
+from muster.model.pools import GpuSharing, LocalDisks, NodeNetwork, Placement, Pool, Sharing
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, gang_promise
 from muster.render import gang
@@ -16,17 +15,10 @@ from muster.render.karpenter import compute_class
 from muster.render.kueue.cluster import flavors
 from muster.validation import check
 from muster.validation.provisioners import gang_word_rules
-from tests.unit.model.model_stacks import GKE
+from tests.unit.model.model_stacks import GKE, pool
 
 CLUSTER = replace(GKE, autoscaler=GkeProvisioner.COMPUTE_CLASSES, zones=("us-central1-a", "us-central1-c"))
 ACCOUNT = "nodes@p.iam.gserviceaccount.com"
-
-
-def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
-    known = MACHINES[machine]
-    gpus = known.gpu_counts[0] if known.gpu_counts else 0
-    base = Pool(name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=4, image=Image.COS)
-    return replace(base, **more)
 
 
 CPU = pool("cpu", "e2-standard-8", Capacity.ON_DEMAND, labels={"tier": "web"})

@@ -7,10 +7,9 @@ import yaml
 
 from muster.config.document import parse_text
 from muster.config.stack import examine
-from muster.model.stack import Stack
 from muster.render import kueue
 from muster.render.queuetree import queue_tree
-from tests.unit.model.model_stacks import parsed
+from tests.unit.model.model_stacks import parsed, specs, stack_text
 
 CHANNELS = "compute-domain-default-channel.nvidia.com"
 DEVICES = "muster.dev/uncounted-devices"
@@ -27,13 +26,7 @@ def text_of(classes: dict[str, str], **team: Any) -> str:
         "kueue": {"deviceClasses": classes},
         "departments": {"all": {"teams": {"a": {"quota": {"gb200": 72}, **team}}}},
     }
-    return yaml.safe_dump({"config": {f"muster:{key}": value for key, value in config.items()}})
-
-
-def queue_of(stack: Stack) -> dict[str, Any]:
-    ((_, team),) = stack.teams()
-    queue = next(each for each in kueue.team_objects(stack, team) if each["kind"] == "ClusterQueue")
-    return dict(queue["spec"])
+    return stack_text(config)
 
 
 def mistakes(classes: dict[str, str]) -> dict[str, str]:
@@ -46,7 +39,7 @@ def test_a_class_without_quota_is_more_in_every_flavor_than_nodes_have() -> None
     assert kueue.manager_config(stack)["resources"] == {
         "deviceClassMappings": [{"name": DEVICES, "deviceClassNames": [CHANNELS]}]
     }
-    (group,) = queue_of(stack)["resourceGroups"]
+    (group,) = specs(stack, "ClusterQueue")["a"]["resourceGroups"]
     assert group["coveredResources"][-1] == DEVICES
     for flavor in group["flavors"]:
         assert flavor["resources"][-1] == {"name": DEVICES, "nominalQuota": "1M"}
@@ -61,8 +54,9 @@ def test_groups_of_a_teams_own_cover_it_too() -> None:
             "flavors": [{"name": "cpu", "resources": [{"name": "cpu", "nominalQuota": 8}]}],
         }
     ]
-    found = queue_of(parsed(text_of({CHANNELS: "uncounted"}, quota={}, kueue={"resourceGroups": groups})))
-    assert [group["coveredResources"] for group in found["resourceGroups"]] == [["cpu", DEVICES]]
+    stack = parsed(text_of({CHANNELS: "uncounted"}, quota={}, kueue={"resourceGroups": groups}))
+    made = specs(stack, "ClusterQueue")["a"]["resourceGroups"]
+    assert [group["coveredResources"] for group in made] == [["cpu", DEVICES]]
 
 
 def test_a_class_with_quota_is_counted_as_the_resource_that_teams_have() -> None:
@@ -74,7 +68,7 @@ def test_a_class_with_quota_is_counted_as_the_resource_that_teams_have() -> None
         {"name": "example.com/nic", "deviceClassNames": ["nic.example.com"]},
         {"name": "nvidia.com/gpu", "deviceClassNames": ["gpu.nvidia.com"]},
     ]
-    (group,) = queue_of(stack)["resourceGroups"]
+    (group,) = specs(stack, "ClusterQueue")["a"]["resourceGroups"]
     assert DEVICES not in group["coveredResources"]
 
 
@@ -102,9 +96,7 @@ def test_what_kueue_would_not_start_with_or_never_admit_is_refused(
 def test_pods_tolerate_the_taint_that_gke_gives_to_arm64_nodes(cloud: str) -> None:
     config = yaml.safe_load(text_of({}))
     config["config"]["muster:cluster"]["cloud"] = cloud
-    flavors = {
-        each["metadata"]["name"]: each["spec"] for each in kueue.flavors(parsed(yaml.safe_dump(config)))
-    }
+    flavors = specs(parsed(yaml.safe_dump(config)), "ResourceFlavor")
     tolerated = [{"key": "kubernetes.io/arch", "operator": "Exists", "effect": "NoSchedule"}]
     assert flavors["gb200"].get("tolerations", []) == (tolerated if cloud == "gke" else [])
     assert "tolerations" not in flavors["cpu"]

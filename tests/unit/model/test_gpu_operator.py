@@ -13,8 +13,8 @@ from muster.artifacts.resolved import ArtifactError
 from muster.components import gpu_operator
 from muster.config import load, parse
 from muster.config.document import parse_text
-from muster.config.edit import template
 from muster.config.stack import examine
+from muster.model.accelerators import ACCELERATORS
 from muster.model.clusters import Provider
 from muster.model.gpu_operator import (
     OBEYS_VARIABLE,
@@ -30,29 +30,27 @@ from muster.model.stack import Stack
 from muster.model.versions import minimum_version_rules
 from muster.model.violations import Violation
 from muster.render.karpenter import user_data
+from tests.unit.model.chart_values import published
+from tests.unit.model.model_stacks import new_config
 
 TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}
 
 
-def config(provider: Provider) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(template("here", provider))["config"]
-    return found
-
-
-def stack(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> Stack:
-    written = config(provider)
+def config(provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any) -> dict[str, Any]:
+    """Of a new stack, with more said of its cluster and of its pool l4."""
+    written = new_config(provider)
     written["muster:cluster"] |= cluster or {}
     written["muster:pools"]["l4"] |= pool
-    return parse(written, source="x")
+    return written
 
 
-def violations_of(
-    provider: Provider, *, cluster: dict[str, Any] | None = None, **pool: Any
-) -> list[Violation]:
-    written = config(provider)
-    written["muster:cluster"] |= cluster or {}
-    written["muster:pools"]["l4"] |= pool
+def stack(provider: Provider, **more: Any) -> Stack:
+    return parse(config(provider, **more), source="x")
+
+
+def violations_of(provider: Provider, **more: Any) -> list[Violation]:
+    written = config(provider, **more)
     return examine(parse_text(yaml.safe_dump({"config": written}), source="x"))[1]
 
 
@@ -216,8 +214,6 @@ def test_quotas_count_shares() -> None:
 
 @pytest.mark.parametrize("accelerator", MIG_PROFILES)
 def test_every_profile_cuts_a_gpu_into_what_its_memory_holds(accelerator: str) -> None:
-    from muster.model.accelerators import ACCELERATORS
-
     gib = ACCELERATORS[accelerator].memory_mib / 1024
     for profile, instances in MIG_PROFILES[accelerator].items():
         slices, _, memory = profile.partition("g.")
@@ -325,8 +321,7 @@ def test_a_table_with_such_a_version_stops_every_stack(monkeypatch: pytest.Monke
 
 
 def test_the_table_has_the_toolkit_that_the_chart_deploys() -> None:
-    published = Path(__file__).parents[3].parent / "shared" / "data" / "chart-values"
     entry = catalogue().charts["gpu-operator"]
-    file = published / entry.values
+    file = published(entry.values)
     if file.is_file():
         assert yaml.safe_load(file.read_text())["toolkit"]["version"] == f"v{entry.toolkit}"

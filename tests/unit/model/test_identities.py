@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
 from muster.model.identities import amazon_role, google_address, google_project
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Access, BucketRight
 from muster.model.violations import Violation
 from muster.validation.identities import cloud_identity_rules
-from tests.unit.model.model_stacks import CPU
+from tests.unit.model.model_stacks import CPU, EKS
 
 GKE = GkeCluster(name="ml", project="acme", region="us-central1")
-EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
 EXISTING = ExistingCluster(name="theirs", context="theirs")
 ADDRESS = "vision@acme-data.iam.gserviceaccount.com"
 ARN = "arn:aws:iam::123456789012:role/vision"

@@ -18,6 +18,7 @@ from muster.model.violations import Violation
 from muster.model.work import Work
 from muster.render import kai, queues
 from muster.validation.kai import foreign_fields
+from tests.unit.model.model_stacks import parsed
 
 _STACK = """
 config:
@@ -38,20 +39,17 @@ config:
 """
 
 
-def _found(
-    *,
-    scheduler: str = "kai",
-    team: str = "{}",
-    department: str = "",
-    top: str = "",
-    pools: str = "",
-    priorities: str = "{train: 50}",
-) -> dict[str, Violation]:
-    """path -> violation, of a stack with one team."""
-    text = _STACK.format(
-        scheduler=scheduler, team=team, department=department, top=top, pools=pools, priorities=priorities
-    )
-    _, found = examine(parse_text(text, source="test"))
+_SAID = {"scheduler": "kai", "team": "{}", "department": "", "top": "", "pools": ""}
+
+
+def _text(*, priorities: str = "{train: 50}", **said: str) -> str:
+    """The file of a stack with two teams, of which one says nothing of KAI."""
+    return _STACK.format(**{**_SAID, **said}, priorities=priorities)
+
+
+def _found(**said: str) -> dict[str, Violation]:
+    """path -> violation."""
+    _, found = examine(parse_text(_text(**said), source="test"))
     return {violation.path: violation for violation in found}
 
 
@@ -178,10 +176,7 @@ def test_with_a_shard_for_each_pool_a_figure_names_its_pool() -> None:
 
 def test_two_queues_of_one_name_are_refused() -> None:
     pools = "    b-c: {machine: g2-standard-8, maxNodes: 1}\n    c: {machine: g2-standard-8, maxNodes: 1}"
-    text = _STACK.format(
-        scheduler="kai", team="{}", department="", top="", pools=pools, priorities="{train: 50}"
-    )
-    text = text.replace("team-a: {}", "a: {quota: {b-c: 1}}\n        a-b: {quota: {c: 1}}")
+    text = _text(pools=pools).replace("team-a: {}", "a: {quota: {b-c: 1}}\n        a-b: {quota: {c: 1}}")
     _, found = examine(parse_text(text, source="test"))
     assert any("'a-b-c'" in violation.message for violation in found)
 
@@ -274,17 +269,8 @@ def test_a_field_that_a_new_kai_has_is_passed_on_unchanged(monkeypatch: pytest.M
     monkeypatch.setattr(definitions, "spec_schema", definitions.spec_schema.__wrapped__)
     written = {"rules": [{"when": [1, 2.5, True], "then": {"b": "x"}}, {}]}
     said = "ofTomorrow: {rules: [{when: [1, 2.5, true], then: {b: x}}, {}]}"
-    text = _STACK.format(
-        scheduler="kai",
-        team=f"{{kai: {{{said}}}}}",
-        department="",
-        top=f"  muster:kai: {{shard: {{{said}}}, topologies: {{t: {{levels: [{{nodeLabel: a}}], {said}}}}}}}",
-        pools="",
-        priorities="{train: 50}",
-    )
-    stack, found = examine(parse_text(text, source="test"))
-    assert stack is not None
-    assert [each for each in found if each.level == "error"] == []
+    top = f"  muster:kai: {{shard: {{{said}}}, topologies: {{t: {{levels: [{{nodeLabel: a}}], {said}}}}}}}"
+    stack = parsed(_text(team=f"{{kai: {{{said}}}}}", top=top))
     queue = next(each for each in kai.queues(stack) if each["metadata"]["name"] == "team-a")
     objects = [*kai.shards(stack), *kai.topologies(stack), queue]
     assert [each["spec"]["ofTomorrow"] for each in objects] == [written] * 3
@@ -344,13 +330,7 @@ def test_a_name_with_dots_and_a_department_without_a_queue_are_allowed() -> None
 
 def test_existing_namespaces_get_kais_queues_and_nothing_else() -> None:
     top = "  muster:gangAdmission: 'off'\n  muster:tenancy: {mode: 'off', namespaces: existing}"
-    text = _STACK.format(
-        scheduler="kai", team="{}", department="", top=top, pools="", priorities="{train: 50}"
-    )
-    stack, found = examine(parse_text(text, source="test"))
-    assert stack is not None
-    assert [each for each in found if each.level == "error"] == []
-    made = queues.by_department(stack)["research"]
+    made = queues.by_department(parsed(_text(top=top)))["research"]
     assert {team: [each["kind"] for each in objects] for team, objects in made.items()} == {
         "": ["Queue"],
         "team-a": ["Queue"],

@@ -20,17 +20,11 @@ from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.render import karpenter
 from muster.validation import check
+from tests.unit.model.model_stacks import EKS, pool
 from tests.unit.model.openapi_check import mistakes
 
 ZONES = ("us-east-1a", "us-east-1b")
-KARPENTER = EksCluster(
-    name="ml",
-    region="us-east-1",
-    zones=ZONES,
-    public_cidrs=("198.51.100.0/24",),
-    autoscaler=NodeProvisioner.KARPENTER,
-    tags={"team": "platform"},
-)
+KARPENTER = replace(EKS, zones=ZONES, autoscaler=NodeProvisioner.KARPENTER, tags={"team": "platform"})
 AUTO = replace(KARPENTER, autoscaler=NodeProvisioner.AUTO_MODE)
 GROUPS = replace(KARPENTER, autoscaler=NodeProvisioner.CLUSTER_AUTOSCALER)
 FOUND = karpenter.Found(
@@ -40,15 +34,6 @@ FOUND = karpenter.Found(
     fabric="sg-2",
     placement={"a100": "ml-a100"},
 )
-
-
-def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
-    known = MACHINES[machine]
-    gpus = known.gpu_counts[0] if known.gpu_counts else 0
-    base = Pool(
-        name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=4, image=Image.AL2023
-    )
-    return replace(base, **more)
 
 
 CPU = pool("cpu", "m6i.2xlarge", Capacity.ON_DEMAND, labels={"tier": "web"})

@@ -3,17 +3,13 @@ reason that is written down.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
-from tests.unit.model.go_modules import KUEUE, source_of
-from tests.unit.model.kueue_files import DEFAULTED, everything, rendered
+from tests.unit.model.kueue_files import DEFAULTED, Schema, definitions, everything, rendered
 from tests.unit.model.openapi_check import mistakes
 
-Schema = dict[str, Any]
 _FRAME = {"apiVersion", "kind", "metadata", "status"}
 _ONE_CLUSTER: Final = "a stack is one cluster: Muster sends no work to others"
 # What a stack cannot have, with the reason. A path excludes everything below it.
@@ -28,21 +24,8 @@ _EXCLUDED: Final = {
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, Schema]:
     """Kind -> schema of v1beta2; Workload, whose definition takes seconds to read, by its frame alone."""
-    folder, found = source_of(KUEUE, "config/components/crd/bases"), {}
-    for path in sorted(folder.glob("*.yaml")):
-        if path.stem.endswith("_workloads"):
-            found["Workload"] = {"properties": {"spec": {"properties": {"podSets": {"type": "array"}}}}}
-            continue
-        definition = _definition(path)
-        (version,) = (each for each in definition["versions"] if each["name"] == "v1beta2")
-        found[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
-    return found
-
-
-def _definition(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-    definition: dict[str, Any] = read["spec"]
-    return definition
+    frame = {"properties": {"spec": {"properties": {"podSets": {"type": "array"}}}}}
+    return {**definitions(), "Workload": frame}
 
 
 def _leaves(schema: Schema, path: str) -> Iterator[str]:
@@ -55,7 +38,7 @@ def _leaves(schema: Schema, path: str) -> Iterator[str]:
         yield from _leaves(field, f"{path}.{name}")
 
 
-def _said(value: Any, path: str) -> Iterator[str]:
+def _said(value: object, path: str) -> Iterator[str]:
     yield path
     if isinstance(value, dict):
         for key, item in value.items():

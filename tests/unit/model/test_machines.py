@@ -80,11 +80,6 @@ def test_the_longest_series_decides_where_a_machine_is_sold() -> None:
     assert not zones_selling("e2-standard-4")
 
 
-@pytest.mark.parametrize(("name", "architecture"), [("r8g.large", "arm64"), ("c4a-standard-8", "arm64")])
-def test_machines_with_arm_processors_say_so(name: str, architecture: str) -> None:
-    assert MACHINES[name].architecture == architecture
-
-
 @pytest.mark.parametrize(
     ("machine", "disks", "holds"),
     [

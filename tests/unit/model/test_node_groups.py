@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.model.clusters import Cluster, EksCluster
+from muster.model.clusters import Cluster
 from muster.model.machines import MACHINES
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Amount, Department, Team
@@ -12,9 +12,8 @@ from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
 from muster.validation.pools import node_group_rules
-from tests.unit.model.model_stacks import CPU, GKE
+from tests.unit.model.model_stacks import CPU, EKS, GKE
 
-EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
 POOL = replace(CPU, machine=MACHINES["m6i.xlarge"], max_nodes=4)
 
 

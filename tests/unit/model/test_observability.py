@@ -5,17 +5,15 @@ import re
 from datetime import timedelta
 
 import pytest
-import yaml
 
-from muster.config import parse
 from muster.config.document import ConfigError
-from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.gangpolicy import GangPolicy
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import Stack
 from muster.render.observability import PANELS, alerts, annotations, dashboard, objects, reach
 from release.reference.metrics import registered
+from tests.unit.model.model_stacks import new_stack
 
 SELECTOR = {"app.kubernetes.io/name": "gang-admission"}
 ALERTS = alerts(GangPolicy())
@@ -23,8 +21,7 @@ EXPRESSIONS = {alert.name: alert.expr for alert in ALERTS} | {panel.title: panel
 
 
 def stack(provider: Provider = Provider.GKE, **said: object) -> Stack:
-    config = yaml.safe_load(template("here", provider))["config"]
-    return parse({**config, "muster:observability": said}, source="x")
+    return new_stack(provider, observability=said)
 
 
 def refused(provider: Provider = Provider.GKE, **said: object) -> list[str]:
@@ -92,18 +89,16 @@ def test_what_cannot_work_is_refused_with_its_path() -> None:
 
 @pytest.mark.parametrize("mode", ["builtin", "off"])
 def test_a_stack_without_the_controller_cannot_ask_for_alerts_about_it(mode: str) -> None:
-    config = yaml.safe_load(template("here", Provider.EXISTING))["config"]
-    config["muster:gangAdmission"] = mode
     said = {"metrics": "prometheus-operator", "alerts": True, "dashboard": True, "traces": "http://c:4318"}
     with pytest.raises(ConfigError) as caught:
-        parse({**config, "muster:observability": said}, source="x")
+        new_stack(Provider.EXISTING, gangAdmission=mode, observability=said)
     path = "muster:observability"
     assert [each.path for each in caught.value.violations if each.level == "error"] == [
         f"{path}.alerts",
         f"{path}.dashboard",
         f"{path}.traces",
     ]
-    parse({**config, "muster:observability": {"metrics": "prometheus-operator"}}, source="x")
+    new_stack(Provider.EXISTING, gangAdmission=mode, observability={"metrics": "prometheus-operator"})
 
 
 def test_an_alert_links_to_the_address_that_the_stack_names() -> None:

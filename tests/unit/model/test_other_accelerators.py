@@ -1,10 +1,9 @@
 """AMD's GPUs on nodes of their owner, and Neuron's devices on EKS, wherever a pool is used."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
 from muster.cli import main
 from muster.config.document import parse_text
@@ -13,10 +12,10 @@ from muster.model.clusters import EksCluster
 from muster.model.gpu_operator import serves
 from muster.model.node_labels import node_labels
 from muster.preview.figures import format_unit
-from muster.render import gang, kueue, queues
+from muster.render import gang
 from muster.render.karpenter import node_pool
 from muster.render.tenancy.policies.pods import requests_gpus
-from tests.unit.model.model_stacks import parsed
+from tests.unit.model.model_stacks import nominal_quotas, parsed, specs
 
 _AMD: Final = """\
 config:
@@ -61,18 +60,12 @@ def _found(text: str) -> list[tuple[str, str]]:
 
 def test_amds_gpus_have_a_quota_a_flavor_and_a_place_in_gangs() -> None:
     stack = parsed(_AMD % ("kueue", ""))
-    (flavor,) = [each for each in kueue.flavors(stack) if each["metadata"]["name"] == "mi"]
-    assert flavor["spec"]["nodeTaints"] == [
+    assert specs(stack, "ResourceFlavor")["mi"]["nodeTaints"] == [
         {"key": "amd.com/gpu", "value": "present", "effect": "NoSchedule"}
     ]
-    (queue,) = [each for each in queues.objects(stack) if each["kind"] == "ClusterQueue"]
-    (group,) = queue["spec"]["resourceGroups"]
-    assert group["coveredResources"] == ["cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"]
-    nominal: dict[str, dict[str, Any]] = {
-        each["name"]: {one["name"]: one["nominalQuota"] for one in each["resources"]}
-        for each in group["flavors"]
-    }
-    assert (nominal["mi"]["amd.com/gpu"], nominal["mi"]["nvidia.com/gpu"]) == ("32", "0")
+    nominal = nominal_quotas(stack, "team-a")["mi"]
+    assert [*nominal] == ["cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"]
+    assert (nominal["amd.com/gpu"], nominal["nvidia.com/gpu"]) == ("32", "0")
     policy = gang.policy(stack)["spec"]
     assert policy["managedResources"] == ["nvidia.com/gpu", "amd.com/gpu"]
     (pool,) = [each for each in policy["flavors"] if each["name"] == "mi"]
@@ -95,7 +88,6 @@ def test_check_answers_for_amds_gpus(
     stack, job = tmp_path / "Pulumi.amd.yaml", tmp_path / "job.yaml"
     stack.write_text(_AMD % ("kueue", ""))
     job.write_text(_JOB % resource)
-    assert yaml.safe_load(job.read_text())
     assert main(["check", "--stack", str(stack), "--team", "team-a", str(job)]) == code
     printed = capsys.readouterr().out
     assert [each for each in says if each not in printed] == []
@@ -143,19 +135,3 @@ def test_what_neuron_needs_is_said() -> None:
     assert not any(level == "error" for level, _ in found)
     refused = _found(_NEURON % ", image: bottlerocket")
     assert [text for level, text in refused if level == "error" and "no image with the driver" in text]
-
-
-def test_pods_of_arm_nodes_of_gke_get_their_toleration_from_the_flavor() -> None:
-    text = """\
-config:
-  muster:cluster:
-    {provider: gke, name: a4x, project: p-1, region: us-central1, privateEndpoint: true}
-  muster:pools:
-    cpu: {machine: e2-standard-16, maxNodes: 4}
-    a4x: {machine: a4x-highgpu-4g, capacity: reservation, reservation: r, zones: [us-central1-a], maxNodes: 2}
-  muster:departments: {all: {teams: {t: {quota: {a4x: 8}}}}}
-"""
-    found = {each["metadata"]["name"]: each["spec"] for each in kueue.flavors(parsed(text))}
-    arm = {"key": "kubernetes.io/arch", "operator": "Exists", "effect": "NoSchedule"}
-    assert found["a4x"]["tolerations"] == [arm]
-    assert "tolerations" not in found["cpu"]

@@ -1,20 +1,17 @@
 """Nodes that their owner describes are treated as those of a machine table, wherever a pool is used."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from muster.config import load
 from muster.model.names import GPU_RESOURCE
 from muster.model.pools import Pool
-from muster.model.quantities import GIB, Gpus
-from muster.model.queues import Amount
-from muster.model.quotas import resources, whole
 from muster.model.stack import Stack
-from muster.render import gang, queues
+from muster.render import gang
 from muster.validation import STACK_RULES
-from tests.unit.model.model_stacks import parsed
+from tests.unit.model.model_stacks import nominal_quotas, parsed, specs
 
 EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
 _STACK: Final = """\
@@ -36,10 +33,6 @@ def _pool(gpu: str) -> Pool:
     pool = _stack(gpu).pool("gpu")
     assert pool is not None
     return pool
-
-
-def _objects(stack: Stack, kind: str) -> dict[str, Any]:
-    return {each["metadata"]["name"]: each for each in queues.objects(stack) if each["kind"] == kind}
 
 
 @pytest.mark.parametrize(
@@ -71,31 +64,19 @@ def test_a_gpu_that_no_table_has_is_between_those_of_less_and_of_more_memory() -
     assert len(ranks) == 3
 
 
-def test_a_gpu_brings_its_part_of_the_described_node() -> None:
-    pool = _pool("accelerator: h100")
-    part = resources(pool, Amount(gpus=Gpus(2)))
-    assert (part.cpu, part.memory, part.gpus) == (24_000, 256 * GIB, 2)
-    assert whole(pool).gpus == 32
-
-
 def test_the_example_is_right() -> None:
     stack = load(EXAMPLE)
     assert [str(each) for rule in STACK_RULES for each in rule(stack)] == []
-    flavors = _objects(stack, "ResourceFlavor")
-    assert flavors["h100"]["spec"] == {
+    flavors = specs(stack, "ResourceFlavor")
+    assert flavors["h100"] == {
         "nodeLabels": {"example.com/fabric": "infiniband", "muster.dev/pool": "h100"},
         "nodeTaints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
     }
-    assert flavors["cpu"]["spec"] == {"nodeLabels": {"muster.dev/pool": "cpu"}}
-    (group,) = _objects(stack, "ClusterQueue")["vision"]["spec"]["resourceGroups"]
-    by_flavor = {each["name"]: {one["name"]: one for one in each["resources"]} for each in group["flavors"]}
+    assert flavors["cpu"] == {"nodeLabels": {"muster.dev/pool": "cpu"}}
+    by_flavor = nominal_quotas(stack, "vision")
     assert [*by_flavor] == ["cpu", "l40s", "h100"]
-    assert {name: one["nominalQuota"] for name, one in by_flavor["h100"].items()} == {
-        "cpu": "380",
-        "memory": "3800Gi",
-        GPU_RESOURCE: "16",
-    }
-    assert by_flavor["l40s"]["memory"]["nominalQuota"] == "1000Gi"
+    assert by_flavor["h100"] == {"cpu": "380", "memory": "3800Gi", GPU_RESOURCE: "16"}
+    assert by_flavor["l40s"]["memory"] == "1000Gi"
     flavor = next(each for each in gang.gang_policy(stack).flavors if each.name == "l40s")
     assert (flavor.gpus_per_node, flavor.max_nodes, flavor.gpu_memory) == (4, 6, 48 * 1024)
     assert flavor.verify_nodes
@@ -103,9 +84,8 @@ def test_the_example_is_right() -> None:
 
 
 def test_kai_has_the_same_quota() -> None:
-    found = _objects(_stack("accelerator: h100", "kai"), "Queue")
-    (queue,) = [each for name, each in found.items() if name.startswith("team-a")]
-    assert queue["spec"]["resources"]["gpu"]["quota"] == 32
+    made = specs(_stack("accelerator: h100", "kai"), "Queue")
+    assert made["team-a"]["resources"]["gpu"]["quota"] == 32
 
 
 def test_a_quota_brings_its_part_of_what_else_a_node_has() -> None:
@@ -114,8 +94,7 @@ def test_a_quota_brings_its_part_of_what_else_a_node_has() -> None:
     )
     text = text.replace("{gpu: 32}}", "{gpu: 24}, borrow: {gpu: 4}}, team-b: {quota: {gpu: 8}}")
     stack = parsed(text)
-    queue = _objects(stack, "ClusterQueue")["team-a"]["spec"]
-    (group,) = queue["resourceGroups"]
+    (group,) = specs(stack, "ClusterQueue")["team-a"]["resourceGroups"]
     assert "rdma/ib" in group["coveredResources"]
     quotas = {each["name"]: {one["name"]: one for one in each["resources"]} for each in group["flavors"]}
     assert quotas["gpu"]["rdma/ib"] == {"name": "rdma/ib", "nominalQuota": "24", "borrowingLimit": "4"}

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import yaml
-
 from muster.components.bundle import text
 from muster.config.document import parse_text
 from muster.config.stack import examine
@@ -12,14 +10,14 @@ from muster.model.quantities import Millicores, format_cpu
 from muster.model.stack import Stack
 from muster.render import kueue, queuetree
 from muster.render.queues import objects
+from tests.unit.model.model_stacks import stack_text
 
 _CLUSTER = {"provider": "existing", "name": "x", "context": "x"}
 _CPU = {"name": "cpu", "nominalQuota": 9}
 
 
 def _read(config: dict[str, Any]) -> tuple[Stack | None, list[str]]:
-    said = yaml.safe_dump({"config": {f"muster:{key}": value for key, value in config.items()}})
-    stack, found = examine(parse_text(said, source="test.yaml"))
+    stack, found = examine(parse_text(stack_text(config), source="test.yaml"))
     return stack, [each.path for each in found if each.level == "error"]
 
 

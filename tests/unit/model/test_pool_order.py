@@ -8,8 +8,8 @@ import yaml
 
 from muster.config import load, parse
 from muster.model.stack import Stack
-from muster.render import gang, kueue
-from tests.unit.model.model_stacks import parsed
+from muster.render import gang
+from tests.unit.model.model_stacks import nominal_quotas, parsed, stack_text
 
 # Sorted by name, every pair of pools is in the wrong order.
 POOLS: dict[str, dict[str, Any]] = {
@@ -26,14 +26,13 @@ BEST_FIRST = ["z-cpu", "e-common", "d-paid", "c-queued", "b-bought", "a-spot"]
 def text_of(pools: dict[str, dict[str, Any]]) -> str:
     quota = {name: 8 for name in pools if not name.endswith("cpu")}
     cluster = {"provider": "eks", "name": "ml", "region": "us-east-1", "publicCidrs": ["8.8.8.0/24"]}
-    config = {
-        "muster:cluster": {**cluster, "zones": ["us-east-1a", "us-east-1b"]},
-        "muster:pools": {
-            name: {"maxNodes": 4, "zones": ["us-east-1a"], **pool} for name, pool in pools.items()
-        },
-        "muster:departments": {"all": {"teams": {"t": {"quota": quota}}}},
-    }
-    return yaml.safe_dump({"config": config}, sort_keys=False)
+    return stack_text(
+        {
+            "cluster": {**cluster, "zones": ["us-east-1a", "us-east-1b"]},
+            "pools": {name: {"maxNodes": 4, "zones": ["us-east-1a"], **pool} for name, pool in pools.items()},
+            "departments": {"all": {"teams": {"t": {"quota": quota}}}},
+        }
+    )
 
 
 def stack_of(pools: dict[str, dict[str, Any]]) -> Stack:
@@ -42,10 +41,7 @@ def stack_of(pools: dict[str, dict[str, Any]]) -> Stack:
 
 def flavors(stack: Stack) -> list[str]:
     """The flavors in the order in which Kueue tries them."""
-    ((_, team),) = stack.teams()
-    queue = next(each for each in kueue.team_objects(stack, team) if each["kind"] == "ClusterQueue")
-    (group,) = queue["spec"]["resourceGroups"]
-    return [flavor["name"] for flavor in group["flavors"]]
+    return [*nominal_quotas(stack, "t")]
 
 
 def test_paid_capacity_comes_before_bought_and_spot_last() -> None:

@@ -10,13 +10,11 @@ import pytest
 
 from muster.config import load
 from muster.model.capacity import Capacity
-from muster.model.clusters import EksCluster
 from muster.model.machines import MACHINES
 from muster.model.prices import BUILT_IN, PriceTable, read
-from tests.unit.model.model_stacks import GKE, L4
+from tests.unit.model.model_stacks import EKS, GKE, L4
 
 STACKS = Path(__file__).parents[3] / "stacks"
-EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
 POOL = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND)
 ROW: dict[str, Any] = {
     "machine": "g5.xlarge",

@@ -1,26 +1,25 @@
 """Versions whose notes were read: accepted with what they require, refused where a run is required."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from muster.config.document import parse_text
-from muster.config.edit import template
 from muster.config.stack import examine
 from muster.model.programs import Version
 from muster.model.regions import Provider
 from muster.model.versions import FIRST_UNKNOWN, READINGS
 from muster.model.violations import Violation
+from tests.unit.model.model_stacks import new_config
 
 KUEUE = "muster:versions.kueue"
 
 
 def violations(versions: Mapping[str, str], *, name: str = "dev", **more: Any) -> list[Violation]:
-    config: dict[str, Any] = yaml.safe_load(template("here", Provider.EXISTING))["config"]
-    text = yaml.safe_dump({"config": config | {"muster:versions": dict(versions)} | more})
+    config = new_config(Provider.EXISTING, versions=dict(versions)) | more
+    text = yaml.safe_dump({"config": config})
     return examine(parse_text(text, source=f"stacks/Pulumi.{name}.yaml"))[1]
 
 
@@ -87,15 +86,3 @@ def test_each_action_touches_a_stack_or_says_why_it_touches_none() -> None:
         for action in reading.actions:
             assert action.concerns.startswith("none: ") is (action.touches is None)
             assert bool(action.fix) is (action.touches is not None)
-
-
-def test_nothing_asks_for_what_kueue_0_20_no_longer_serves() -> None:
-    package = Path(__file__).resolve().parents[3] / "muster"
-    files = [
-        file
-        for folder in (package, package / "components", package / "policies")
-        for file in folder.rglob("*")
-        if file.suffix in {".py", ".yaml", ".template"} and "programs" not in file.parts
-    ]
-    assert len(files) > 300
-    assert [str(file) for file in files if "kueue.x-k8s.io/v1beta1" in file.read_text(encoding="utf-8")] == []

@@ -5,11 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
-from muster.config import parse
 from muster.config.document import ConfigError
-from muster.config.edit import template
 from muster.local.builder.images import PLAYER_PLACE
 from muster.model import names
 from muster.model.clusters import Provider
@@ -18,14 +15,14 @@ from muster.model.quantities import GIB
 from muster.model.stack import Scheduler, Stack
 from muster.render import recorder
 from muster.render.manifest import Manifest
+from tests.unit.model.model_stacks import new_stack
 
 _FAIR: dict[str, Any] = {"admissionFairSharing": {"usageHalfLifeTime": "168h"}}
 IMAGE = f"registry.test/gang-admission@sha256:{'ab' * 32}"
 
 
 def stack(*, more: dict[str, Any] | None = None, **said: object) -> Stack:
-    config = yaml.safe_load(template("here", Provider.GKE))["config"]
-    return parse({**config, "muster:recording": said, **(more or {})}, source="x")
+    return new_stack(Provider.GKE, recording=said, **(more or {}))
 
 
 def refused(**said: Any) -> list[str]:
@@ -59,10 +56,10 @@ def test_the_keys_of_the_section_are_read() -> None:
         ({"names": True}, "names"),
         ({"ephemeral": True}, "ephemeral"),
         ({"forecasts": True}, "forecasts"),
-        ({"enabled": True, "forecasts": True, "more": {"muster:kueue": _FAIR}}, "forecasts"),
+        ({"enabled": True, "forecasts": True, "more": {"kueue": _FAIR}}, "forecasts"),
         ({"enabled": True, "ephemeral": True, "storageClass": "fast"}, "storageClass"),
         ({"keep": "1Gi"}, "keep"),
-        ({"enabled": True, "more": {"muster:gangAdmission": "off"}}, "enabled"),
+        ({"enabled": True, "more": {"gangAdmission": "off"}}, "enabled"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_at_its_key(said: dict[str, Any], path: str) -> None:
@@ -70,9 +67,7 @@ def test_what_cannot_be_recorded_is_refused_at_its_key(said: dict[str, Any], pat
 
 
 def test_forecasts_with_kai_are_refused() -> None:
-    assert "muster:recording.forecasts" in refused(
-        enabled=True, forecasts=True, more={"muster:scheduler": "kai"}
-    )
+    assert "muster:recording.forecasts" in refused(enabled=True, forecasts=True, more={"scheduler": "kai"})
 
 
 @pytest.mark.parametrize("scheduler", Scheduler)
@@ -89,7 +84,7 @@ def test_where_gangs_ask_by_placeholders_the_account_may_list_these_pods_and_no_
         "cpu": {"machine": "e2-standard-8", "maxNodes": 10},
         "l4": {**machine, "capacity": "on-demand", "gangs": "placeholders"},
     }
-    found = objects(more={"muster:pools": pools})
+    found = objects(more={"pools": pools})
     assert found["Role"]["metadata"]["namespace"] == names.PLACEHOLDER_NAMESPACE
     assert found["Role"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
     assert found["RoleBinding"]["metadata"]["namespace"] == names.PLACEHOLDER_NAMESPACE

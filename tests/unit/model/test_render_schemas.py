@@ -3,12 +3,10 @@
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from muster.model import gangpolicy
 from muster.model.kueue import ConcurrentAdmission, Migration
@@ -17,34 +15,15 @@ from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.render import gang, kueue
 from tests.length import examples
 from tests.unit.model.go_modules import KUEUE, source_of
-from tests.unit.model.kueue_files import rendered
+from tests.unit.model.kueue_files import definitions, rendered
 from tests.unit.model.model_stacks import stacks, two_teams
 from tests.unit.model.openapi_check import mistakes
 
-Schema = dict[str, Any]
 
-
-@cache
-def _schemas(folder: Path) -> dict[str, Schema]:
-    found = {}
-    for path in folder.glob("*.yaml"):
-        if path.stem == "kueue.x-k8s.io_workloads":
-            continue  # holds all of PodSpec, takes seconds to read, and nothing of ours is a Workload
-        definition = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
-        version = next((entry for entry in definition["versions"] if entry["name"] == "v1beta2"), None)
-        if version is not None:
-            found[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
-    return found
-
-
-@pytest.fixture(scope="module")
-def schemas() -> dict[str, Schema]:
-    return _schemas(source_of(KUEUE, "config/components/crd/bases"))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
-@given(some=stacks())
-def test_every_object_of_every_stack_fits_its_definition(schemas: dict[str, Schema], some: Stack) -> None:
+@settings(max_examples=examples(60))
+@given(stacks())
+def test_every_object_of_every_stack_fits_its_definition(some: Stack) -> None:
+    schemas = definitions()
     for mode in GangMode:
         for item in rendered(replace(some, gang_admission=GangAdmission(mode=mode))):
             if item["kind"] not in schemas:
@@ -53,10 +32,10 @@ def test_every_object_of_every_stack_fits_its_definition(schemas: dict[str, Sche
             assert mistakes(item, schemas[item["kind"]]) == []
 
 
-def test_the_check_itself_sees_what_is_wrong(schemas: dict[str, Schema]) -> None:
+def test_the_check_itself_sees_what_is_wrong() -> None:
     (flavor, *_) = kueue.flavors(two_teams(Allowance()))
     flavor["spec"] = {"nodeLabel": {}, "nodeTaints": [{"key": "a"}]}
-    found = mistakes(flavor, schemas["ResourceFlavor"])
+    found = mistakes(flavor, definitions()["ResourceFlavor"])
     assert any("nodeLabel: is unknown" in mistake for mistake in found)
     assert any("effect" in mistake for mistake in found)
 

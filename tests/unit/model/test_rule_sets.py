@@ -49,8 +49,3 @@ def test_the_stacks_scheduler_chooses_the_renderer(scheduler: Scheduler, package
     assert queues.renderer(stack) is package
     kinds = [each["kind"] for each in queues.objects(stack)]
     assert "ResourceFlavor" in kinds if scheduler is Scheduler.KUEUE else "SchedulingShard" in kinds
-
-
-def test_every_scheduler_has_a_renderer() -> None:
-    for scheduler in Scheduler:
-        queues.renderer(Stack(cluster=GKE, pools=(), departments=(), scheduler=scheduler))

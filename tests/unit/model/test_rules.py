@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.model.clusters import Cluster, EksCluster, ExistingCluster, Provider
+from muster.model.clusters import Cluster, ExistingCluster, Provider
 from muster.model.machines import MACHINES
 from muster.model.pools import Capacity, Pool, Reservation
 from muster.model.priorities import Priority
@@ -12,7 +12,7 @@ from muster.model.quantities import Gpus, parse_cpu, parse_memory
 from muster.model.queues import Allowance, Amount, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.validation import check
-from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, team, two_teams
+from tests.unit.model.model_stacks import CPU, EKS, GKE, H100, L4, gpus, stack, team, two_teams
 
 TEAM_A = "muster:departments.research.teams.team-a"
 
@@ -141,9 +141,7 @@ def test_priorities_that_teams_name_exist_and_differ() -> None:
 
 _CLUSTERS: dict[Provider, Cluster] = {
     Provider.GKE: GKE,
-    Provider.EKS: EksCluster(
-        name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"), public_cidrs=("198.51.100.0/24",)
-    ),
+    Provider.EKS: EKS,
     Provider.EXISTING: ExistingCluster(name="ml", context="ml"),
 }
 
@@ -197,7 +195,3 @@ def test_a_stack_without_a_cpu_pool_has_no_place_for_heads() -> None:
 
 def test_the_system_pool_is_not_a_users() -> None:
     assert _pools(replace(H100, name="system")) == ["muster:pools.system"]
-
-
-def test_the_cluster_of_the_tests_is_sound() -> None:
-    assert check(Stack(cluster=GKE, pools=(CPU, L4, H100), departments=()), adjacent={}) == []

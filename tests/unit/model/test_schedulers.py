@@ -51,13 +51,3 @@ def test_a_policy_says_the_same_of_every_scheduler(path: Path) -> None:
     texts = yaml.safe_load(path.read_text()).get("schedulers", {each.value: {} for each in Scheduler})
     assert texts.keys() == {each.value for each in Scheduler}
     assert len({frozenset(each) for each in texts.values()}) == 1
-
-
-def test_a_stack_has_the_priorities_that_its_scheduler_brings() -> None:
-    assert Scheduler.KUEUE.priorities(()) == []
-    assert [each.name for each in Scheduler.KAI.priorities(())] == [
-        "inference",
-        "build",
-        "build-preemptible",
-        "train",
-    ]

@@ -2,18 +2,16 @@
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from muster import config
-from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
 from muster.model.versions import CALENDAR, WARNED_BEFORE, Phase, outlook
 from muster.validation import check
 from muster.validation.versions import support_rules
+from tests.unit.model.model_stacks import new_config, new_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 END = date(2026, 12, 2)
@@ -62,9 +60,8 @@ def test_each_line_has_a_source_and_dates_in_their_order() -> None:
 
 
 def stack(version: str) -> Stack:
-    values: dict[str, Any] = yaml.safe_load(template("here", Provider.EKS))["config"]
-    cluster = values["muster:cluster"] | {"version": version}
-    return config.parse(values | {"muster:cluster": cluster}, source="x")
+    cluster = new_config(Provider.EKS)["muster:cluster"] | {"version": version}
+    return new_stack(Provider.EKS, cluster=cluster)
 
 
 def test_validation_warns_and_never_refuses() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.model.accelerators import ACCELERATORS, accelerators_of
+from muster.model.accelerators import accelerators_of
 from muster.model.capacity import Capacity
 from muster.model.clusters import ExistingCluster
 from muster.model.gangpolicy import from_spec
@@ -15,10 +15,10 @@ from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.preview.figures import format_unit
-from muster.render import gang, kueue, queues
+from muster.render import gang, kueue
 from muster.validation import check
 from muster.validation.machines import tpu_rules
-from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, team
+from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, nominal_quotas, specs, team
 
 SLICE = Pool(
     name="slice",
@@ -54,11 +54,6 @@ def _errors(stack: Stack) -> list[str]:
     ]
 
 
-def _queue(stack: Stack) -> dict[str, Any]:
-    (found,) = (each["spec"] for each in queues.objects(stack) if each["kind"] == "ClusterQueue")
-    return dict(found)
-
-
 def test_a_stack_with_tpus_is_a_stack() -> None:
     assert _errors(tpu_stack()) == []
 
@@ -76,16 +71,10 @@ def test_every_topology_of_a_machine_is_whole_nodes(machine: Any) -> None:
 def test_short_names_are_those_of_google() -> None:
     assert accelerators_of("v6e") == accelerators_of("tpu-v6e") == ("tpu-v6e-slice",)
     assert accelerators_of("v5e") == ("tpu-v5-lite-podslice",)
-    assert {name for name, each in ACCELERATORS.items() if each.is_tpu} == {
-        *accelerators_of("v5e"),
-        *accelerators_of("v5p"),
-        *accelerators_of("v6e"),
-        *accelerators_of("v7x"),
-    }
 
 
 def test_a_flavor_has_the_labels_by_which_gke_chooses_a_slice_and_its_taint() -> None:
-    flavors = {each["metadata"]["name"]: each["spec"] for each in kueue.flavors(tpu_stack())}
+    flavors = specs(tpu_stack(), "ResourceFlavor")
     assert (
         flavors["slice"]["nodeLabels"].items()
         >= {
@@ -102,24 +91,12 @@ def test_a_flavor_has_the_labels_by_which_gke_chooses_a_slice_and_its_taint() ->
 
 
 def test_quotas_are_chips_and_every_flavor_covers_both_resources() -> None:
-    (group,) = _queue(tpu_stack())["resourceGroups"]
-    assert group["coveredResources"] == ["cpu", "memory", "nvidia.com/gpu", "google.com/tpu"]
-    nominal = {
-        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
-        for flavor in group["flavors"]
+    nominal = nominal_quotas(tpu_stack(), "team-a")
+    assert {tuple(each) for each in nominal.values()} == {
+        ("cpu", "memory", "nvidia.com/gpu", "google.com/tpu")
     }
     devices = {name: (each["nvidia.com/gpu"], each["google.com/tpu"]) for name, each in nominal.items()}
     assert devices == {"cpu": ("0", "0"), "l4": ("2", "0"), "slice": ("0", "16"), "single": ("0", "8")}
-
-
-def test_a_stack_without_tpus_says_nothing_of_them() -> None:
-    stack = Stack(
-        cluster=GKE,
-        pools=(CPU, L4),
-        departments=(Department(name="d", teams=(team("a", Allowance(quota={"l4": gpus(2)})),)),),
-    )
-    assert "google.com/tpu" not in str([*queues.objects(stack), gang.policy(stack)["spec"]["flavors"]])
-    assert stack.managed_resources == ("nvidia.com/gpu",)
 
 
 def test_gangs_request_tpus_and_take_whole_slices() -> None:
@@ -194,12 +171,6 @@ def test_where_several_zones_sell_a_slice_or_none_is_known_its_author_names_one(
     assert found.level == "error"
     assert named in found.fix
     assert not list(tpu_rules(replace(pool, zones=(f"{region}-c",)), cluster, "muster:pools.slice"))
-
-
-def test_a_topology_without_tpus_is_refused() -> None:
-    stack = replace(tpu_stack(), pools=(CPU, replace(L4, topology="2x2"), SLICE, SINGLE))
-    (found,) = _errors(stack)
-    assert "has no TPUs" in found
 
 
 def test_kai_has_no_tpus() -> None:

@@ -1,6 +1,6 @@
 """A quota without a bound: nothing of it is held against the pool, and every scheduler gets its own word."""
 
-from typing import Any, Final
+from typing import Final
 
 from muster.model.kueue.tree import in_pool_unit, nominal_quota, to_tree
 from muster.model.names import GPU_RESOURCE
@@ -8,8 +8,8 @@ from muster.model.pools import Pool
 from muster.model.quotas import quota, unnamed
 from muster.model.stack import Stack
 from muster.preview.figures import format_amount, format_signed
-from muster.render import queues, queuetree
-from tests.unit.model.model_stacks import parsed
+from muster.render import queuetree
+from tests.unit.model.model_stacks import nominal_quotas, parsed, specs
 
 _STACK: Final = """\
 config:
@@ -36,34 +36,19 @@ def _pool(stack: Stack, name: str) -> Pool:
     return pool
 
 
-def _spec(stack: Stack, kind: str, name: str) -> dict[str, Any]:
-    (found,) = [
-        each["spec"]
-        for each in queues.objects(stack)
-        if (each["kind"], each["metadata"]["name"]) == (kind, name)
-    ]
-    return dict(found)
-
-
 def test_kueue_gets_more_than_the_pool_has() -> None:
-    (group,) = _spec(_stack(), "ClusterQueue", "open")["resourceGroups"]
-    nominal = {
-        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
-        for flavor in group["flavors"]
-    }
-    assert nominal == {
+    assert nominal_quotas(_stack(), "open") == {
         "cpu": {"cpu": "1M", "memory": "100Ti", GPU_RESOURCE: "0"},
         "l4": {"cpu": "1M", "memory": "100Ti", GPU_RESOURCE: "1M"},
     }
 
 
 def test_kai_gets_its_own_word() -> None:
-    stack = _stack("kai")
+    made = specs(_stack("kai"), "Queue")
     for name in ("open", "company"):
-        found = _spec(stack, "Queue", name)["resources"]
-        assert {found[key]["quota"] for key in ("gpu", "cpu", "memory")} == {-1}
-        assert {found[key]["limit"] for key in ("gpu", "cpu", "memory")} == {-1}
-    assert _spec(stack, "Queue", "team-a")["resources"]["gpu"]["quota"] == 8
+        shares = [made[name]["resources"][key] for key in ("gpu", "cpu", "memory")]
+        assert {(share["quota"], share["limit"]) for share in shares} == {(-1, -1)}
+    assert made["team-a"]["resources"]["gpu"]["quota"] == 8
 
 
 def test_it_takes_nothing_from_the_share_of_others() -> None:
