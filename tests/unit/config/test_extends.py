@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from muster.policies.credentials import plain_config
 from muster.policies.registered import Registered
 from muster.policies.rule import Case
 from muster.render import tenancy
+from tests.unit.preview.preview_world import commit
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "environments" / "stacks"
@@ -204,9 +204,7 @@ def test_a_diff_reads_the_base_of_its_commit(
     middle = "config:\n  muster:extends: base\n"
     path = written(tmp_path, middle=middle, prod=PROD.replace("base", "middle"))
     monkeypatch.chdir(tmp_path)
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for arguments in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "first")):
-        subprocess.run(["git", *arguments], check=True)
+    commit(tmp_path)
     (path.parent / "base.yaml").write_text(BASE.replace("quota: {l4: 4}", "quota: {l4: 6}"))
     assert main(["diff", "prod"]) == 0
     printed = capsys.readouterr().out
@@ -298,11 +296,8 @@ def test_a_plain_stack_has_no_inherited_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dev", "prod"])
-def test_the_example_is_valid_and_differs_in_ten_lines(name: str) -> None:
-    path = EXAMPLE / f"Pulumi.{name}.yaml"
-    assert config.load(path).cluster.name == f"ml-{name}"
-    lines = path.read_text().splitlines()
-    assert len([line for line in lines if not line.startswith("#")]) <= 10
+def test_the_example_is_valid(name: str) -> None:
+    assert config.load(EXAMPLE / f"Pulumi.{name}.yaml").cluster.name == f"ml-{name}"
 
 
 def test_the_json_of_validate_names_the_file_of_a_mistake(

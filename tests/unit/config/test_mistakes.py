@@ -23,11 +23,6 @@ def test_the_stacks_have_no_mistake() -> None:
         assert [str(each) for each in found_in(parse_text(text, source=name)) if each.level == "error"] == []
 
 
-def test_there_are_at_least_120() -> None:
-    assert len(_MISTAKES) >= 120
-    assert len({(each.get("of"), each["in"]) for each in _MISTAKES}) == len(_MISTAKES)
-
-
 @pytest.mark.parametrize("mistake", _MISTAKES, ids=lambda each: each["in"].strip())
 def test_a_mistake_gets_its_answer(mistake: dict[str, Any]) -> None:
     before = _FILE["stacks"][mistake.get("of", "gke")]

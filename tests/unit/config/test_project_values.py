@@ -1,6 +1,5 @@
 """What a project sets for all of its stacks is read as the engine reads it."""
 
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ from muster import config
 from muster.cli import main
 from muster.config.project import load_document
 from muster.model.stack import GangMode, Scheduler
+from tests.unit.preview.preview_world import commit
 
 PROJECT: Final = """\
 name: muster
@@ -80,9 +80,7 @@ def test_a_diff_reads_them_on_both_sides(
     """Those of the base are of the base's commit."""
     path = written(tmp_path)
     monkeypatch.chdir(tmp_path)
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for arguments in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "first")):
-        subprocess.run(["git", *arguments], check=True)
+    commit(tmp_path)
     (tmp_path / "Pulumi.yaml").write_text(PROJECT.replace("maxNodes: 8", "maxNodes: 16"))
     assert main(["diff", str(path)]) == 0
     printed = capsys.readouterr().out

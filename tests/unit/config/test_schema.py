@@ -22,7 +22,7 @@ from muster.config.stack import examine
 from muster.model import definitions
 from muster.model.definitions import Spec
 from muster.model.machines import MACHINES
-from muster.model.quantities import format_duration, parse_duration
+from muster.model.quantities import parse_duration
 from muster.model.regions import Provider
 from muster.model.section import Section
 from muster.model.violations import at
@@ -482,12 +482,3 @@ def test_every_key_has_a_sentence_that_ends() -> None:
 
     roots = {"": SCHEMA["properties"]["config"], **SCHEMA["$defs"]}
     assert [path for name, root in roots.items() for path in lacking(root, name)] == []
-
-
-def test_a_default_is_also_in_the_sentence() -> None:
-    assert (
-        format_duration(parse_duration("15m"))
-        in SCHEMA["properties"]["config"]["properties"]["muster:podsReady"]["properties"]["timeout"][
-            "description"
-        ]
-    )

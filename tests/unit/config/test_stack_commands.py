@@ -1,6 +1,5 @@
 """The commands write what they accept, and never over what is there."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -46,37 +45,6 @@ def test_an_existing_stack_file_is_not_overwritten(
 def test_a_name_that_leads_out_of_the_folder_is_no_name(tmp_path: Path) -> None:
     assert main(["new", "../x", "--provider", "gke", "--folder", str(tmp_path)]) == 2
     assert list(tmp_path.parent.glob("*.yaml")) == []
-
-
-def test_validate_reports_every_file_and_fails_when_one_is_invalid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["new", "good", "--provider", "local", "--folder", str(tmp_path)])
-    bad = tmp_path / "Pulumi.bad.yaml"
-    bad.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
-    capsys.readouterr()
-    good = tmp_path / "Pulumi.good.yaml"
-    assert main(["validate", str(good), str(bad)]) == 1
-    output = capsys.readouterr().out
-    assert f"{bad}:2: muster:cluster.provider" in output
-    assert "good.yaml: valid" in output
-    missing = tmp_path / "none.yaml"
-    assert main(["validate", str(good), str(bad), str(missing)]) == 2
-    output = capsys.readouterr().out
-    assert f"{missing}:1: there is no such stack file." in output
-    assert f"{bad}:2: muster:cluster.provider" in output
-
-
-def test_json_holds_path_line_message_and_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad = tmp_path / "Pulumi.bad.yaml"
-    bad.write_text("config:\n  muster:cluster: {provider: aws}\n", encoding="utf-8")
-    assert main(["validate", "--json", str(bad)]) == 1
-    (report,) = json.loads(capsys.readouterr().out)["files"]
-    assert report["valid"] is False
-    first = next(item for item in report["violations"] if item["path"] == "muster:cluster.provider")
-    assert first["line"] == 2
-    assert first["level"] == "error"
-    assert first["fix"]
 
 
 def test_new_names_the_missing_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

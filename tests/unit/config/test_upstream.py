@@ -1,23 +1,19 @@
 """Charts and images come from the source that the stack names, and only with the recorded digests."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from muster import config
 from muster.artifacts import resolved
 from muster.artifacts.catalogue import CatalogueError, catalogue
 from muster.artifacts.resolved import ArtifactError
-from muster.config.document import ConfigError
-from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.programs import mirrored
 from muster.model.stack import Stack
 from muster.paths import VERSIONS_FILE, stack_file
+from tests.unit.model.model_stacks import new_mistakes, new_stack
 
 DIGEST = "sha256:" + "ab" * 32
 OURS = f"us-central1-docker.pkg.dev/p/muster/gang-admission@{DIGEST}"
@@ -25,14 +21,7 @@ KUBERAY = catalogue().charts["kuberay"]
 
 
 def stack(**more: object) -> Stack:
-    values: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
-    return config.parse(values | {f"muster:{key}": value for key, value in more.items()}, source="x")
-
-
-def mistakes(**more: object) -> Mapping[str, str]:
-    with pytest.raises(ConfigError) as caught:
-        stack(**more)
-    return {violation.path: f"{violation.message} {violation.fix}" for violation in caught.value.violations}
+    return new_stack(Provider.GKE, **more)
 
 
 def test_by_default_each_chart_comes_from_its_own_project() -> None:
@@ -119,7 +108,7 @@ def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str)
     ],
 )
 def test_an_unusable_source_is_refused_at_its_path(more: dict[str, object], path: str, expected: str) -> None:
-    assert expected in mistakes(**more)[path]
+    assert expected in new_mistakes(Provider.GKE, **more)[path]
 
 
 def test_every_chart_has_a_digest_or_a_reason_for_none() -> None:
@@ -151,5 +140,4 @@ def test_only_images_that_a_stack_uses_are_said_to_be_taken_by_tag(name: str, us
 
 
 def test_an_existing_cluster_takes_no_image_of_a_cloud_by_tag() -> None:
-    values: dict[str, Any] = yaml.safe_load(template("here", Provider.EXISTING))["config"]
-    assert resolved.by_tag(config.parse(values, source="x")).keys() == {"kueue", "kuberay"}
+    assert resolved.by_tag(new_stack(Provider.EXISTING)).keys() == {"kueue", "kuberay"}

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import strategies as st
 
@@ -98,6 +99,14 @@ def new_config(provider: Provider, **sections: Any) -> dict[str, Any]:
 
 def new_stack(provider: Provider, **sections: Any) -> Stack:
     return config.parse(new_config(provider, **sections), source="x")
+
+
+def new_mistakes(provider: Provider, **sections: Any) -> dict[str, str]:
+    """path -> message and fix of every error of such a stack, which has some."""
+    with pytest.raises(config.ConfigError) as caught:
+        new_stack(provider, **sections)
+    errors = (each for each in caught.value.violations if each.level == "error")
+    return {each.path: f"{each.message} {each.fix}" for each in errors}
 
 
 def specs(some: Stack, kind: str) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from muster.config.document import ConfigError
 from muster.local.builder.images import PLAYER_PLACE
 from muster.model import names
 from muster.model.clusters import Provider
@@ -15,7 +14,7 @@ from muster.model.quantities import GIB
 from muster.model.stack import Scheduler, Stack
 from muster.render import recorder
 from muster.render.manifest import Manifest
-from tests.unit.model.model_stacks import new_stack
+from tests.unit.model.model_stacks import new_mistakes, new_stack
 
 _FAIR: dict[str, Any] = {"admissionFairSharing": {"usageHalfLifeTime": "168h"}}
 IMAGE = f"registry.test/gang-admission@sha256:{'ab' * 32}"
@@ -25,10 +24,8 @@ def stack(*, more: dict[str, Any] | None = None, **said: object) -> Stack:
     return new_stack(Provider.GKE, recording=said, **(more or {}))
 
 
-def refused(**said: Any) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        stack(**said)
-    return [each.path for each in caught.value.violations if each.level == "error"]
+def refused(*, more: dict[str, Any] | None = None, **said: object) -> list[str]:
+    return [*new_mistakes(Provider.GKE, recording=said, **(more or {}))]
 
 
 def objects(scheduler: Scheduler = Scheduler.KUEUE, **said: Any) -> dict[str, Manifest]:

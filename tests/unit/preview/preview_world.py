@@ -1,6 +1,7 @@
-"""Plans as the engine prints them, and reports of two stacks."""
+"""Plans as the engine prints them, reports of two stacks, and repositories that hold one side."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from muster.live.snapshot import Snapshot
@@ -63,3 +64,16 @@ def report(
     base: Stack | None, head: Stack | None, head_plan: Plan | None = None, *, name: str = "dev"
 ) -> Report:
     return Report((to_stack_report(diff(base, head, head_plan, name=name)),))
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints, whoever runs the tests."""
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    """A repository with all that is in the folder as its one commit, on main."""
+    for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "first")):
+        git(folder, *arguments)
