@@ -2,19 +2,32 @@
 
 import json
 import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from muster import config
 from muster.live.snapshot import Snapshot
+from muster.model.capacity import Capacity
+from muster.model.machines import MACHINES
+from muster.model.pools import Pool
 from muster.model.prices import BUILT_IN, PriceTable
+from muster.model.queues import Department
 from muster.model.stack import Stack
 from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.document import Report
 from muster.preview.plan import Plan, parse_plan
 from muster.preview.report import to_stack_report
+from muster.replay.figures import Curve, Figures, Waits
+from tests.unit.model.model_stacks import CPU, EKS, L4, parsed, stack, team
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
+KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
+KAI_PROD = config.load(KAI)
 # What `pulumi preview --json` (3.200) printed for stack `local` with one team changed, one new, one gone and
 # one priority of another value; stack traces and unchanged inputs are left out.
 PLAN = HERE / "plan.json"
@@ -77,3 +90,60 @@ def commit(folder: Path) -> None:
     """A repository with all that is in the folder as its one commit, on main."""
     for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "first")):
         git(folder, *arguments)
+
+
+def changed_kai(*pairs: tuple[str, str]) -> Stack:
+    """KAI_PROD with pieces of its file replaced."""
+    return parsed(_replaced(KAI, *pairs))
+
+
+def local_without_l4(folder: Path) -> Path:
+    """The file of stack local in which team-a has no quota of l4."""
+    path = folder / LOCAL.name
+    path.write_text(
+        _replaced(LOCAL, ("quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow")), "utf-8"
+    )
+    return path
+
+
+def _replaced(file: Path, *pairs: tuple[str, str]) -> str:
+    text = file.read_text(encoding="utf-8")
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def priced(most: int, *further: Pool) -> Stack:
+    """On EKS: up to `most` nodes of a machine that has a price, and further pools."""
+    g5 = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND, provisioning_class=None)
+    pools = (CPU, replace(g5, max_nodes=most, min_nodes=1), *further)
+    return replace(stack(Department(name="research", teams=(team("team-a"),)), pools=pools), cluster=EKS)
+
+
+def figures(teams: Mapping[str, Waits], **more: Any) -> Figures:
+    """A side that was played, of which the waits of teams matter."""
+    plain = Figures(
+        jobs=1,
+        quota=1,
+        teams=teams,
+        priorities={},
+        sizes={},
+        hours={},
+        preemptions={},
+        utilisation=Curve(start=0, step=60.0, used=()),
+        worst=(),
+        digest="",
+    )
+    return replace(plain, **more)
+
+
+def schema_errors(schema: str, *files: Path) -> str:
+    """What a forge's own schema refuses in CI files."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    if schema == "gitlab-ci":
+        command += ["--data-transform", "gitlab-ci"]
+    done = subprocess.run(
+        [*command, *map(str, files)], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout if done.returncode else ""

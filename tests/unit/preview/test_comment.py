@@ -140,22 +140,6 @@ def test_a_creation_whose_answer_is_lost_is_not_made_twice(state: Comments, comm
     assert "unchanged" in out
 
 
-@pytest.mark.parametrize(
-    "busy",
-    [
-        Reply(429, {"message": "slow down"}, {"Retry-After": "3"}),
-        Reply(403, {"message": "You have exceeded a secondary rate limit"}, {"Retry-After": "2"}),
-        Reply(502, b"<html>"),
-        Reply(is_cut=True),
-    ],
-)
-@pytest.mark.usefixtures("server")
-def test_a_busy_server_is_retried(busy: Reply, state: Comments, comment: Run) -> None:
-    state.first = [busy, busy]
-    assert comment("one\n")[0] == 0
-    assert len(state.bodies) == 1
-
-
 @pytest.mark.usefixtures("server")
 def test_without_the_right_to_comment_the_report_is_in_the_summary(
     forge: str, state: Comments, comment: Run, tmp_path: Path

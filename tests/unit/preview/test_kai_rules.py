@@ -88,9 +88,3 @@ def test_the_report_shows_whose_gpus_inference_can_take() -> None:
     before = replace(after, departments=(replace(department, teams=teams),))
     rows = [row for row in compare(before, after).preemption if row.right is None]
     assert [(row.preemptors, row.is_new) for row in rows] == [(("team-a",), True)]
-
-
-def test_a_change_of_the_scheduler_uses_the_rules_of_each_side() -> None:
-    kai = _teams(_OWNER, _BORROWER)
-    changes = compare(replace(kai, scheduler=Scheduler.KUEUE), kai)
-    assert changes.not_compared == ()

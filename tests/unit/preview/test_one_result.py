@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster import config
 from muster.live.snapshot import Queue, Snapshot, Usage
-from muster.model.clusters import EksCluster
-from muster.model.machines import MACHINES
-from muster.model.pools import Capacity
 from muster.model.queues import Allowance, Department
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Scheduler
 from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Section, Table, UntrustedText
@@ -21,13 +17,11 @@ from muster.preview.html import format_html
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report, to_stack_report
-from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
+from tests.unit.model.model_stacks import gpus, two_teams
 from tests.unit.preview.banner_world import cases, changed_stacks
-from tests.unit.preview.preview_world import ROOT, diff
+from tests.unit.preview.preview_world import KAI_PROD, diff, priced
 
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-_KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
-_EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
 
 
 def _snapshot(scheduler: Scheduler, flavor: str, **used: int) -> Snapshot:
@@ -47,9 +41,8 @@ def _kueue() -> StackDiff:
 
 
 def _kai() -> StackDiff:
-    base = config.load(_KAI)
-    head = replace(base, departments=tuple(_halved(each) for each in base.departments))
-    return diff(base, head, snapshot=_snapshot(Scheduler.KAI, "", training=16, notebooks=4))
+    head = replace(KAI_PROD, departments=tuple(_halved(each) for each in KAI_PROD.departments))
+    return diff(KAI_PROD, head, snapshot=_snapshot(Scheduler.KAI, "", training=16, notebooks=4))
 
 
 def _halved(department: Department) -> Department:
@@ -62,13 +55,7 @@ def _halved(department: Department) -> Department:
 
 
 def _priced() -> StackDiff:
-    pool = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND, provisioning_class=None)
-
-    def eks(most: int) -> Stack:
-        pools = (CPU, replace(pool, max_nodes=most, min_nodes=1))
-        return replace(stack(Department(name="research", teams=(team("team-a"),)), pools=pools), cluster=_EKS)
-
-    return diff(eks(10), eks(20))
+    return diff(priced(10), priced(20))
 
 
 _REACHED = "Teams affected by other teams' changes: the most that each could use"

@@ -10,8 +10,6 @@ import pytest
 from muster.cli import main
 from muster.live.snapshot import Queue, Snapshot, Usage, format_snapshot, kueue
 from muster.model.capacity import Capacity
-from muster.model.clusters import EksCluster
-from muster.model.machines import MACHINES
 from muster.model.prices import Price, PriceTable
 from muster.model.quantities import Millicores
 from muster.model.queues import Allowance, Amount, Bound, Department, Limit
@@ -22,8 +20,8 @@ from muster.preview.document import Table
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report as report_of
-from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team, two_teams
-from tests.unit.preview.preview_world import LOCAL, diff
+from tests.unit.model.model_stacks import H100, gpus, stack, team, two_teams
+from tests.unit.preview.preview_world import LOCAL, diff, local_without_l4, priced
 from tests.unit.preview.snapshot_world import local_queue, workload
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -111,13 +109,9 @@ def test_overuse_comes_before_any_resource() -> None:
 def test_a_recorded_snapshot_is_named_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, head = tmp_path / "snapshot.json", tmp_path / "Pulumi.local.yaml"
+    path = tmp_path / "snapshot.json"
     path.write_text(format_snapshot(_snapshot(team_a=1)), encoding="utf-8")
-    text = LOCAL.read_text(encoding="utf-8").replace(
-        "quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"
-    )
-    head.write_text(text, encoding="utf-8")
-    compared = ["diff", "--base", str(LOCAL), str(head)]
+    compared = ["diff", "--base", str(LOCAL), str(local_without_l4(tmp_path))]
     assert main([*compared, "--snapshot", str(path)]) == 0
     assert "1 team uses more than the new quota now: `team-a`" in capsys.readouterr().out
     assert main([*compared, "--snapshot", f"other={path}"]) == 2
@@ -128,13 +122,9 @@ def test_a_recorded_snapshot_is_named_on_the_command_line(
 
 # Money
 
-EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
-G5 = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND, provisioning_class=None)
-
 
 def _eks(most: int) -> Stack:
-    pools = (CPU, replace(G5, max_nodes=most, min_nodes=1), replace(H100, max_nodes=most))
-    return replace(stack(Department(name="research", teams=(team("team-a"),)), pools=pools), cluster=EKS)
+    return priced(most, replace(H100, max_nodes=most))
 
 
 def test_costs_have_a_source_and_others_are_not_priced() -> None:

@@ -112,17 +112,6 @@ def test_lists_of_one_length_are_compared_by_place_and_others_as_a_whole() -> No
     )
 
 
-_WHOLE = PLAN.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_plan_is_reported_as_incomplete(share: float) -> None:
-    with pytest.raises(
-        PlanError, match=r"plan\.json: (the file is incomplete|not JSON).*pulumi preview --json"
-    ):
-        parse_plan(_WHOLE[: int(len(_WHOLE) * share)], source="plan.json")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

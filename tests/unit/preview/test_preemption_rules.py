@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.kai import KaiRules
-from muster.preview.compare.preemption import KueueRules, rules_of
+from muster.preview.compare.preemption import rules_of
 from muster.preview.compare.preemption_rules import Rules
 from tests.length import examples
 from tests.unit.model.model_stacks import stacks
@@ -21,13 +20,6 @@ _KINDS = pytest.mark.parametrize("scheduler", list(Scheduler))
 def _rules(stack: Stack, scheduler: Scheduler) -> Rules:
     found = replace(stack, scheduler=scheduler)
     return rules_of(found, to_tree(found))
-
-
-@_FEW
-@given(stacks())
-def test_each_scheduler_brings_its_own_rules(stack: Stack) -> None:
-    assert isinstance(_rules(stack, Scheduler.KUEUE), KueueRules)
-    assert isinstance(_rules(stack, Scheduler.KAI), KaiRules)
 
 
 @_KINDS

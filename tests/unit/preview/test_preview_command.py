@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from muster.cli import main
-from tests.unit.preview.preview_world import LOCAL, PLAN, ROOT
+from tests.unit.preview.preview_world import LOCAL, PLAN, ROOT, local_without_l4
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Path:
-    path = tmp_path / "Pulumi.local.yaml"
-    text = LOCAL.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace("quota: {l4: 1, h100: 1}, borrow", "quota: {h100: 1}, borrow"), encoding="utf-8"
-    )
-    assert path.read_text(encoding="utf-8") != text
-    return path
+    return local_without_l4(tmp_path)
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
@@ -186,11 +180,6 @@ def test_a_plan_of_another_program_is_no_description(
     path = tmp_path / "foreign.json"
     path.write_text('{"config": {"aws:region": "x"}, "steps": []}', encoding="utf-8")
     assert "has no `muster:` configuration" in _refused(capsys, "--base", "none", "--head-plan", path)
-
-
-def test_help_describes_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "--help"]) == 0
-    assert "muster diff gke-prod --base origin/main --fail-on loss" in capsys.readouterr().out
 
 
 def test_the_command_loads_no_pulumi() -> None:

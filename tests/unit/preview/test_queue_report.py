@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.unit.preview.preview_world import ROOT
+from tests.unit.preview.preview_world import ROOT, commit, git, schema_errors
 
 ACTION: Final = ROOT / ".github" / "actions" / "queue-report" / "action.yml"
 COMPONENT: Final = ROOT / "templates" / "queue-report.yml"
@@ -45,13 +45,6 @@ class Forge:
     def installed(self) -> Path:
         return Path((self.folder / "installed").read_text().strip())
 
-    def git(self, *arguments: str) -> str:
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(
-            ["git", *identity, *arguments], cwd=self.folder / "work", check=True, capture_output=True
-        )
-        return done.stdout.decode().strip()
-
     def run(self, script: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         env = {
             **os.environ,
@@ -76,11 +69,10 @@ def forge(tmp_path: Path) -> Forge:
     found = Forge(tmp_path)
     queues = tmp_path / "work" / "queues"
     queues.mkdir(parents=True)
-    found.git("init", "-q", "-b", "main")
-    for text in (_QUEUE, _QUEUE.replace("nominalQuota: 8", "nominalQuota: 6")):
-        (queues / "queue.yaml").write_text(text)
-        found.git("add", ".")
-        found.git("commit", "-q", "-m", "queues")
+    (queues / "queue.yaml").write_text(_QUEUE)
+    commit(tmp_path / "work")
+    (queues / "queue.yaml").write_text(_QUEUE.replace("nominalQuota: 8", "nominalQuota: 6"))
+    git(tmp_path / "work", "commit", "-q", "-a", "-m", "less")
     python = tmp_path / "bin" / "python3"
     python.parent.mkdir()
     python.write_text(_PYTHON)
@@ -115,7 +107,7 @@ def _component(forge: Forge, **given: str) -> subprocess.CompletedProcess[str]:
     declared = yaml.safe_load(header)["spec"]["inputs"]
     job = yaml.safe_load(_filled(jobs, "$[[ inputs.{} ]]", declared, given))["queue-report"]
     variables = {name: str(value) for name, value in job["variables"].items()}
-    base = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": forge.git("rev-parse", "HEAD^")}
+    base = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": git(forge.folder / "work", "rev-parse", "HEAD^")}
     return forge.run("\n".join(job["script"]), {**variables, **base})
 
 
@@ -148,11 +140,6 @@ def test_an_input_is_no_code_of_the_script(forge: Forge) -> None:
         assert not (forge.folder / "work" / "stolen").exists()
 
 
-@pytest.mark.parametrize("file", [ACTION, COMPONENT], ids=["action", "component"])
-def test_both_can_be_read_at_a_glance(file: Path) -> None:
-    assert len(file.read_text().splitlines()) <= 15
-
-
 @pytest.mark.parametrize(
     ("file", "schema"), [(ACTION, "github-actions"), (COMPONENT, "gitlab-ci")], ids=["action", "component"]
 )
@@ -160,6 +147,4 @@ def test_both_keep_to_the_schemas_of_their_forges(file: Path, schema: str, tmp_p
     checked = tmp_path / "checked.yml"
     # The schema of a pipeline is that of what follows the component's inputs.
     checked.write_text(file.read_text().rpartition("---\n")[2])
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(checked)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    assert schema_errors(schema, checked) == ""

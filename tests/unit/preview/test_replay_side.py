@@ -17,12 +17,12 @@ from muster.preview.document import Items, Table
 from muster.preview.explain import explain
 from muster.preview.replay.both import bill_by_team, queues_of
 from muster.preview.sections.replay import lead, sections
-from muster.replay.figures import Curve, Figures, Played, Waits, to_figures
+from muster.replay.figures import Played, Waits, to_figures
 from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
 from muster.replay.side import NO_POOL, NO_QUEUE, to_side
 from tests.unit.model.model_stacks import gpus, two_teams
-from tests.unit.preview.preview_world import diff
+from tests.unit.preview.preview_world import diff, figures
 
 _PODS = PodSet(name="main", count=1, requests={names.GPU_RESOURCE: 1}, pools=("h100",))
 _JOB = Job(id="j", team="team-a", created=0, pod_sets=(_PODS,), runs=(Run(reserved=0, admitted=0, ended=9),))
@@ -85,21 +85,7 @@ def test_explain_of_a_removed_team_begins_with_that_and_names_no_origin() -> Non
 
 def test_a_side_that_lacks_a_team_is_a_dash_and_no_wait_of_zero() -> None:
     waits = Waits(jobs=6, never=0, p50=3600.0, p95=3600.0)
-    base, head = (
-        Figures(
-            jobs=6,
-            quota=1,
-            teams=teams,
-            priorities={},
-            sizes={},
-            hours={},
-            preemptions={},
-            utilisation=Curve(start=0, step=60.0, used=()),
-            worst=(),
-            digest="",
-        )
-        for teams in ({"team-b": waits}, {})
-    )
+    base, head = (figures(teams, jobs=6) for teams in ({"team-b": waits}, {}))
     replay = ReplayDiff(start=0.0, end=9.0, played=6, base=base, head=head)
     (section,) = lead(replace(diff(_stack(gpus(8)), _stack(gpus(4))), replay=replay))
     table = section.blocks[1]
@@ -128,9 +114,9 @@ def test_the_months_bill_of_what_was_played_has_the_cost_and_the_share_of_the_bu
     assert price is not None
     assert bill.costs["USD"] == pytest.approx(8 * 72 * float(price.hourly) / pool.slots_per_node)
 
-    figures = to_figures([played], playback, {}, gpus=8, start=0, until=36_000)
+    played_side = to_figures([played], playback, {}, gpus=8, start=0, until=36_000)
     replay = ReplayDiff(
-        start=0.0, end=36_000.0, played=1, base=figures, head=figures, bills=(sides[0], sides[1])
+        start=0.0, end=36_000.0, played=1, base=played_side, head=played_side, bills=(sides[0], sides[1])
     )
     found = sections(replace(diff(stack, stack), replay=replay))
     table = next(each for each in found if each.title == "Replay: the month's bill by team").blocks[0]

@@ -14,10 +14,10 @@ from muster.preview.html import format_html
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report, to_stack_report
-from muster.replay.figures import Curve, Figures, Waits
+from muster.replay.figures import Figures, Waits
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team
 from tests.unit.preview.banner_world import cases, changed_stacks
-from tests.unit.preview.preview_world import diff, plan, step
+from tests.unit.preview.preview_world import diff, figures, plan, step
 
 # These need a plan or a snapshot.
 _NEED_MORE = (FailOn.REPLACE, FailOn.OVERUSE)
@@ -101,18 +101,7 @@ def test_jobs_that_never_start_and_a_replay_of_nothing_are_no_yes() -> None:
 
 
 def _replayed(*, p95: float) -> Figures:
-    return Figures(
-        jobs=1,
-        quota=1,
-        teams={"team-000": Waits(jobs=1, never=0, p50=0.0, p95=p95)},
-        priorities={},
-        sizes={},
-        hours={},
-        preemptions={},
-        utilisation=Curve(start=0, step=60.0, used=()),
-        worst=(),
-        digest="",
-    )
+    return figures({"team-000": Waits(jobs=1, never=0, p50=0.0, p95=p95)})
 
 
 def test_every_format_has_the_same_answer() -> None:

@@ -22,6 +22,7 @@ def _in_turn(*replies: Reply) -> list[Reply]:
 @pytest.mark.parametrize(
     ("first", "pause"),
     [
+        (Reply(502, b"<html>"), 2.0),
         (Reply(503), 2.0),
         (Reply(429, headers={"Retry-After": "7"}), 7.0),
         (Reply(403, headers={"Retry-After": "1"}), 1.0),

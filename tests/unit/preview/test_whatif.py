@@ -41,6 +41,20 @@ STACK: Stack = parse(
 )
 
 
+def _outcome(*decisions: Decision, is_settled: bool = True, seconds: float = 1.0) -> Outcome:
+    listed = {each.label: each for each in decisions}
+    return Outcome(decisions=listed, used={}, is_settled=is_settled, seconds=seconds)
+
+
+def _compared(base: Outcome, head: Outcome | None = None) -> Comparison:
+    """`head`: as base, where it is not given."""
+    return Comparison(name="lab", base=base, head=head or base, base_stack=STACK, head_stack=STACK)
+
+
+def _text(compared: Comparison) -> str:
+    return markdown.format_comment(comparison_report.to_report(compared))
+
+
 def test_made_up_work_is_the_same_each_time_and_runs_within_the_quotas() -> None:
     made = synthetic_snapshot(STACK, running=100, pending=30)
     assert made == synthetic_snapshot(STACK, running=100, pending=30)
@@ -102,13 +116,10 @@ def test_foreign_names_and_reasons_stay_text(name: str, why: str) -> None:
         preemptor=name,
         how="x",
     )
-    outcome = Outcome(
-        decisions={"one": decision}, used={("team-a", "default"): {"l4": 1}}, is_settled=True, seconds=1.0
-    )
-    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    report = comparison_report.to_report(answer)
-    assert "<script>" not in format_html(report).partition("<body")[2].partition("<script")[0]
-    assert "`<script>" in markdown.format_comment(report) or "<script>" not in markdown.format_comment(report)
+    answer = _compared(replace(_outcome(decision), used={("team-a", "default"): {"l4": 1}}))
+    page, text = format_html(comparison_report.to_report(answer)), _text(answer)
+    assert "<script>" not in page.partition("<body")[2].partition("<script")[0]
+    assert "`<script>" in text or "<script>" not in text
     json.dumps(comparison_report.to_json(answer))
 
 
@@ -123,15 +134,11 @@ def test_a_figure_that_is_none_is_refused_before_anything_starts(
 
 
 def test_reasons_are_listed_with_their_teams() -> None:
-    decisions = {
-        f"team-{index}/one": Decision(
-            namespace=f"team-{index}", name="one", state=WorkloadState.PENDING, why="no GPU"
-        )
+    decisions = [
+        Decision(namespace=f"team-{index}", name="one", state=WorkloadState.PENDING, why="no GPU")
         for index in range(7)
-    }
-    outcome = Outcome(decisions=decisions, used={}, is_settled=True, seconds=1.0)
-    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    text = markdown.format_comment(comparison_report.to_report(answer))
+    ]
+    text = _text(_compared(_outcome(*decisions)))
     assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in text
 
 
@@ -148,32 +155,17 @@ def test_an_interrupted_simulation_prints_one_line(
 
 
 def test_an_unfinished_simulation_is_reported() -> None:
-    outcome = Outcome(decisions={}, used={}, is_settled=False, seconds=600.0)
-    answer = Comparison(name="lab", base=outcome, head=outcome, base_stack=STACK, head_stack=STACK)
-    assert "Kueue was not done with head after 600 s" in markdown.format_comment(
-        comparison_report.to_report(answer)
-    )
+    text = _text(_compared(_outcome(is_settled=False, seconds=600.0)))
+    assert "Kueue was not done with head after 600 s" in text
 
 
 def test_teams_with_a_different_outcome_come_first() -> None:
-    def outcome(fate: WorkloadState) -> Outcome:
-        decisions = [
-            Decision(namespace="team-a", name="one", state=fate),
-            Decision(namespace="team-b", name="two", state=WorkloadState.RUNNING),
-        ]
-        return Outcome(
-            decisions={each.label: each for each in decisions}, used={}, is_settled=True, seconds=1.0
-        )
-
-    answer = Comparison(
-        name="lab",
-        base=outcome(WorkloadState.PENDING),
-        head=outcome(WorkloadState.ADMITTED),
-        base_stack=STACK,
-        head_stack=STACK,
+    runs = Decision(namespace="team-b", name="two", state=WorkloadState.RUNNING)
+    base, head = (
+        _outcome(Decision(namespace="team-a", name="one", state=fate), runs)
+        for fate in (WorkloadState.PENDING, WorkloadState.ADMITTED)
     )
-    text = markdown.format_comment(comparison_report.to_report(answer))
-    differently, same = text.split("Teams with the same outcome")
+    differently, same = _text(_compared(base, head)).split("Teams with the same outcome")
     assert "| `team-a` | 0 | 0 → 1 | 0 | 1 → 0 |" in differently
     assert "| `team-b` | 1 | 0 | 0 | 0 |" in same
     assert "team-b" not in differently

@@ -33,23 +33,9 @@ from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import WorkloadState
 from muster.replay.kai_player import STALE_SECONDS, KaiDecision, KaiGroup, KaiPlayback, KaiWorld
 from muster.replay.player import UnplayableError
-from tests.unit.preview.preview_world import LOCAL, ROOT
+from tests.unit.preview.preview_world import KAI, KAI_PROD, LOCAL, ROOT, changed_kai
 
-KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-def _changed(folder: Path, old: str, new: str) -> Stack:
-    text = KAI.read_text(encoding="utf-8")
-    assert old in text
-    path = folder / "Pulumi.kai-prod.yaml"
-    path.write_text(text.replace(old, new), encoding="utf-8")
-    return config.load(path)
-
-
-@pytest.fixture(scope="module")
-def base() -> Stack:
-    return config.load(KAI)
 
 
 def _holding(**queues: int) -> Snapshot:
@@ -85,8 +71,8 @@ def test_a_snapshot_with_pods_is_read_as_it_was_written() -> None:
     assert parse_snapshot(format_snapshot(found), source="file") == found
 
 
-def test_nodes_that_a_pool_may_add_are_like_those_that_it_has(base: Stack) -> None:
-    nodes = all_nodes(base, [_node("n1")])
+def test_nodes_that_a_pool_may_add_are_like_those_that_it_has() -> None:
+    nodes = all_nodes(KAI_PROD, [_node("n1")])
     gpus = [each for each in nodes if each.labels[POOL_LABEL] == "a10g"]
     assert len(gpus) == 32
     assert gpus[0].name == "n1"
@@ -94,43 +80,43 @@ def test_nodes_that_a_pool_may_add_are_like_those_that_it_has(base: Stack) -> No
     assert len({each.labels["kubernetes.io/hostname"] for each in gpus}) == 32
 
 
-def test_nodes_that_placeholders_hold_are_free_for_their_gang(base: Stack) -> None:
+def test_nodes_that_placeholders_hold_are_free_for_their_gang() -> None:
     held = replace(_node("n1"), taints=(Taint(HELD_TAINT_KEY, "gang-1", "NoSchedule"),))
-    assert not any(each.taints for each in all_nodes(base, [held]) if each.labels[POOL_LABEL] == "a10g")
+    assert not any(each.taints for each in all_nodes(KAI_PROD, [held]) if each.labels[POOL_LABEL] == "a10g")
 
 
-def test_nodes_of_a_pool_without_any_are_those_of_its_machine(base: Stack) -> None:
-    found = [each for each in all_nodes(base, []) if each.labels[POOL_LABEL] == "a10g"]
+def test_nodes_of_a_pool_without_any_are_those_of_its_machine() -> None:
+    found = [each for each in all_nodes(KAI_PROD, []) if each.labels[POOL_LABEL] == "a10g"]
     assert len(found) == 32
     assert found[0].room[GPU_RESOURCE] == 1
     assert found[0].room["cpu"] < 8000
     assert [each.key for each in found[0].taints] == ["nvidia.com/gpu"]
 
 
-def test_only_the_gate_of_muster_counts_as_removed(base: Stack) -> None:
-    pods = _world(base, _snapshot(_group("train", gates=(GANG_GATE, "example.com/mine")))).pods
+def test_only_the_gate_of_muster_counts_as_removed() -> None:
+    pods = _world(KAI_PROD, _snapshot(_group("train", gates=(GANG_GATE, "example.com/mine")))).pods
     assert pods[0]["spec"]["schedulingGates"] == [{"name": "example.com/mine"}]
     assert "nodeName" not in pods[0]["spec"]
 
 
-def test_with_over_quota_denied_the_quota_of_gpus_is_the_limit(base: Stack, tmp_path: Path) -> None:
-    allowed = _changed(
-        tmp_path, "  muster:artifacts: upstream", "  muster:gangAdmission: {kai: {overQuota: allow}}"
+def test_with_over_quota_denied_the_quota_of_gpus_is_the_limit() -> None:
+    allowed = changed_kai(
+        ("  muster:artifacts: upstream", "  muster:gangAdmission: {kai: {overQuota: allow}}")
     )
     limits = {
         word: {
             each["metadata"]["name"]: each["spec"]["resources"]["gpu"]["limit"]
             for each in _world(stack, _snapshot()).queues
         }
-        for word, stack in (("deny", base), ("allow", allowed))
+        for word, stack in (("deny", KAI_PROD), ("allow", allowed))
     }
     assert limits["deny"]["training"] == 16
     assert limits["allow"]["training"] == 32
 
 
-def test_time_passes_until_no_minimum_runtime_protects_work(base: Stack) -> None:
+def test_time_passes_until_no_minimum_runtime_protects_work() -> None:
     """kai-prod: preemptMinRuntime 5m, reclaimMinRuntime 10m."""
-    assert _world(base, _snapshot()).patience == 601
+    assert _world(KAI_PROD, _snapshot()).patience == 601
 
 
 def test_a_stack_without_minimum_runtimes_is_played_until_a_gang_is_stale() -> None:
@@ -161,9 +147,9 @@ def test_an_order_of_actions_is_refused_because_kai_0_12_has_none() -> None:
         to_config({"actions": {"reclaim": {"priority": 9}}})
 
 
-def test_work_in_a_queue_without_a_parent_is_refused(base: Stack) -> None:
+def test_work_in_a_queue_without_a_parent_is_refused() -> None:
     with pytest.raises(UnplayableError, match="queue platform has no parent"):
-        _world(base, _snapshot(replace(_group("train"), queue="platform")))
+        _world(KAI_PROD, _snapshot(replace(_group("train"), queue="platform")))
 
 
 def _played() -> KaiPlayback:
@@ -187,7 +173,7 @@ def _played() -> KaiPlayback:
     )
 
 
-def test_what_kai_decided_becomes_who_runs_waits_and_is_evicted(base: Stack) -> None:
+def test_what_kai_decided_becomes_who_runs_waits_and_is_evicted() -> None:
     groups = (_group("old", node="n1"), _group("kept", node="n2"), _group("new"))
     found = to_outcome(groups, _played(), flavors={"n2": "a10g", "n3": "a10g"})
     states = {label: each.state for label, each in found.decisions.items()}
@@ -199,7 +185,7 @@ def test_what_kai_decided_becomes_who_runs_waits_and_is_evicted(base: Stack) -> 
     assert found.gpus == {"a10g": 2}
     before = to_outcome(groups, replace(_played(), decisions=()), flavors={})
     compared = Comparison(
-        name="kai", base=before, head=found, base_stack=base, head_stack=base, scheduler=Scheduler.KAI
+        name="kai", base=before, head=found, base_stack=KAI_PROD, head_stack=KAI_PROD, scheduler=Scheduler.KAI
     )
     text = format_comment(kai.to_report(compared, _snapshot(*groups)))
     assert "Head preempts `training/old`, which base does not." in text
@@ -236,9 +222,9 @@ def _undecided(base: Stack, head: Stack, snapshot: Snapshot) -> tuple[str, dict[
     return format_comment(kai.undecided_report(*sides, why=why)), kai.undecided_json(*sides, why=why)
 
 
-def test_without_pods_overuse_is_listed_and_nothing_is_decided(base: Stack, tmp_path: Path) -> None:
-    head = _changed(tmp_path, "quota: {a10g: 16}", "quota: {a10g: 12}")
-    text, found = _undecided(base, head, _holding(training=14, notebooks=4))
+def test_without_pods_overuse_is_listed_and_nothing_is_decided() -> None:
+    head = changed_kai(("quota: {a10g: 16}", "quota: {a10g: 12}"))
+    text, found = _undecided(KAI_PROD, head, _holding(training=14, notebooks=4))
     assert "Nothing below is a decision of KAI." in text
     assert "record it again with the right to list pods" in text
     assert "`training` holds 14 GPUs and has a quota of 12, only with head" in text
@@ -248,26 +234,26 @@ def test_without_pods_overuse_is_listed_and_nothing_is_decided(base: Stack, tmp_
     assert found["beyondQuotaBefore"] == []
 
 
-def test_without_pods_queues_at_their_limit_are_listed(base: Stack) -> None:
+def test_without_pods_queues_at_their_limit_are_listed() -> None:
     assert [
-        each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
+        each.queue for each in queues_at_limit(KAI_PROD, _holding(training=32, notebooks=1, research=20))
     ] == ["training"]
-    text, _ = _undecided(base, base, _holding(training=32))
+    text, _ = _undecided(KAI_PROD, KAI_PROD, _holding(training=32))
     assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in text
 
 
-def test_a_snapshot_of_kueue_is_not_judged_by(base: Stack) -> None:
+def test_a_snapshot_of_kueue_is_not_judged_by() -> None:
     """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
     other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
-    text, found = _undecided(base, base, other)
+    text, found = _undecided(KAI_PROD, KAI_PROD, other)
     assert "The snapshot is not from KAI" in text
     assert "- None" not in text
     assert "beyondQuota" not in found
 
 
-def test_a_change_of_the_scheduler_is_not_simulated(base: Stack) -> None:
-    assert "One side is scheduled by Kueue" in kai.why_undecided(config.load(LOCAL), base, _snapshot())
-    assert kai.why_undecided(base, base, _snapshot()) == ""
+def test_a_change_of_the_scheduler_is_not_simulated() -> None:
+    assert "One side is scheduled by Kueue" in kai.why_undecided(config.load(LOCAL), KAI_PROD, _snapshot())
+    assert kai.why_undecided(KAI_PROD, KAI_PROD, _snapshot()) == ""
 
 
 @pytest.mark.parametrize(
