@@ -6,9 +6,12 @@ from typing import Any, Final
 
 import yaml
 
+from muster.adopt.adoption import Adoption
 from muster.adopt.cluster import LiveCluster, address
+from muster.config.document import parse_text
+from muster.config.stack import examine
 from muster.model.programs import Program
-from muster.model.stack import Scheduler
+from muster.model.stack import Scheduler, Stack
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "adopted"
@@ -25,24 +28,39 @@ _OF: Final = {"kueue": Program.KUEUE, "kuberay-operator": Program.KUBERAY}
 Object = dict[str, Any]
 
 
+def example_objects() -> list[Object]:
+    found: list[Object] = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    return found
+
+
 def example() -> LiveCluster:
-    return cluster_of(yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"])
+    return cluster_of(example_objects())
 
 
 def cluster_of(items: Iterable[Object], *, kueue: Object | None = KUEUE) -> LiveCluster:
     """`kueue`: its Deployment, where the items have none."""
-    by_kind: dict[str, list[Object]] = {}
-    for each in items:
-        by_kind.setdefault(each["kind"], []).append(each)
+    found = by_kind(items)
     programs: dict[Program, tuple[Object, ...]] = {Program.KUEUE: (kueue,)} if kueue else {}
-    for each in by_kind.pop("Deployment", ()):
+    for each in found.pop("Deployment", ()):
         programs[_OF[each["metadata"]["labels"]["app.kubernetes.io/name"]]] = (each,)
-    nodes = tuple(by_kind.pop("Node", ()))
-    by_kind.pop("Namespace", None)
-    return LiveCluster(
-        objects={
-            Scheduler.KUEUE: {kind: tuple(sorted(listed, key=address)) for kind, listed in by_kind.items()}
-        },
-        nodes=nodes,
-        programs=programs,
-    )
+    nodes = found.pop("Node", ())
+    found.pop("Namespace", None)
+    return LiveCluster(objects={Scheduler.KUEUE: found}, nodes=nodes, programs=programs)
+
+
+def by_kind(objects: Iterable[Object]) -> dict[str, tuple[Object, ...]]:
+    found: dict[str, list[Object]] = {}
+    for each in objects:
+        found.setdefault(each["kind"], []).append(each)
+    return {kind: tuple(sorted(listed, key=address)) for kind, listed in found.items()}
+
+
+def stack_of(adopted: Adoption) -> Stack:
+    stack, _ = examine(parse_text(adopted.text, source="test.yaml"))
+    assert stack is not None, adopted.mistakes
+    return stack
+
+
+def lost(adopted: Adoption) -> list[tuple[str, str]]:
+    """(object, field) of what the stack cannot say, where it matters."""
+    return [(each.object, each.field) for each in adopted.findings if each.matters]

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, address
+from muster.adopt.cluster import LiveCluster
 from muster.model.names import KAI_QUEUE_API_VERSION, KAI_SHARD_API_VERSION, KAI_TOPOLOGY_API_VERSION
 from muster.model.programs import Program
 from muster.model.stack import Scheduler
-
-Object = dict[str, Any]
+from tests.unit.adopt.clusters import Object, by_kind
 
 UNLIMITED: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 PROGRAM: Final[Object] = {
@@ -72,24 +71,16 @@ def node(name: str, *, accelerator: str = "", gpus: int = 0) -> Object:
     }
 
 
+_NO_QUOTA: Final[dict[str, Any]] = {
+    key: {"quota": 0, "limit": -1, "overQuotaWeight": 1} for key in ("cpu", "gpu", "memory")
+}
 # The quickstart's and the documentation's department, a deeper tree, a Queue by itself, and settings of each.
 GUIDE: Final[list[Object]] = [
     shard(),
     queue("department-1"),
     queue("team-a", "department-1"),
-    queue(
-        "default-parent-queue",
-        cpu={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-        gpu={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-        memory={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-    ),
-    queue(
-        "default-queue",
-        "default-parent-queue",
-        cpu={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-        gpu={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-        memory={"quota": 0, "limit": -1, "overQuotaWeight": 1},
-    ),
+    queue("default-parent-queue", **_NO_QUOTA),
+    queue("default-queue", "default-parent-queue", **_NO_QUOTA),
 ]
 DEEP: Final[list[Object]] = [
     shard(
@@ -130,17 +121,10 @@ TREES: Final = {"guide": GUIDE, "deep": DEEP}
 
 def kai_cluster(objects: Iterable[Object], *, kueue: Iterable[Object] = ()) -> LiveCluster:
     """As `fetch_cluster` reads it from a server. `kueue`: Kueue's objects."""
-    found, others = _by_kind(objects), _by_kind(kueue)
+    found, others = by_kind(objects), by_kind(kueue)
     nodes = found.pop("Node", ())
     return LiveCluster(
         objects={Scheduler.KUEUE: others, Scheduler.KAI: found},
         nodes=nodes,
         programs={Program.KUEUE if others else Program.KAI: (PROGRAM,)},
     )
-
-
-def _by_kind(objects: Iterable[Object]) -> dict[str, tuple[Object, ...]]:
-    found: dict[str, list[Object]] = {}
-    for each in objects:
-        found.setdefault(each["kind"], []).append(each)
-    return {kind: tuple(sorted(listed, key=address)) for kind, listed in found.items()}

@@ -16,11 +16,19 @@ from muster.config import load
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
-from muster.model.stack import Stack
 from muster.preview.compare.diff import LoadedSide, diff_stack
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.shapes import PRIORITIES, RAY_GUIDE, SHAPES, TREE
-from tests.unit.adopt.clusters import CLUSTER, EXAMPLE, Object, cluster_of, example
+from tests.unit.adopt.clusters import (
+    CLUSTER,
+    EXAMPLE,
+    Object,
+    cluster_of,
+    example,
+    example_objects,
+    lost,
+    stack_of,
+)
 
 
 def _with(objects: list[Object], kind: str, name: str, **spec: Any) -> list[Object]:
@@ -33,16 +41,6 @@ def _with(objects: list[Object], kind: str, name: str, **spec: Any) -> list[Obje
 
 def _adopted(objects: list[Object]) -> Adoption:
     return adopt(cluster_of(objects), CLUSTER)
-
-
-def _stack(adopted: Adoption) -> Stack:
-    stack, _ = examine(parse_text(adopted.text, source="test.yaml"))
-    assert stack is not None, adopted.mistakes
-    return stack
-
-
-def _lost(adopted: Adoption) -> list[tuple[str, str]]:
-    return [(each.object, each.field) for each in adopted.findings if each.matters]
 
 
 def test_the_example_is_what_the_command_writes(tmp_path: Path) -> None:
@@ -108,7 +106,7 @@ def test_what_a_stack_cannot_say_is_named_with_its_field(
     kind: str, name: str, spec: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     adopted = _adopted(_with(TREE, kind, name, **spec))
-    assert expected in _lost(adopted)
+    assert expected in lost(adopted)
     assert not adopted.is_exact
     assert expected[0] in format_report(adopted)
     assert expected in [(each["object"], each["field"]) for each in to_json(adopted, file="")["notExpressed"]]
@@ -134,7 +132,7 @@ def test_names_that_a_stack_cannot_have_stay_the_objects() -> None:
     objects.append({"kind": "Cohort", "metadata": {"name": "cluster-queue"}, "spec": {}})
     adopted = _adopted(objects)
     assert adopted.is_exact
-    departments = {each.name: each.kueue.name for _, each in _stack(adopted).walk()}
+    departments = {each.name: each.kueue.name for _, each in stack_of(adopted).walk()}
     assert departments == {"cluster-queue-cohort": "cluster-queue", "independent": None}
 
 
@@ -145,7 +143,7 @@ def test_two_priorities_of_one_value_stay_as_they_are() -> None:
 
 def test_nodes_that_are_alike_are_a_pool_and_others_are_not() -> None:
     live = example()
-    pools = {pool.name: pool for pool in _stack(adopt(live, CLUSTER)).pools}
+    pools = {pool.name: pool for pool in stack_of(adopt(live, CLUSTER)).pools}
     assert (pools["l4"].machine.name, pools["l4"].max_nodes) == ("g2-standard-8", 4)
     h100 = pools["h100"]
     assert (h100.gpus_per_node, h100.max_nodes, h100.machine.cpu) == (8, 2, 190_000)
@@ -154,17 +152,17 @@ def test_nodes_that_are_alike_are_a_pool_and_others_are_not() -> None:
 
 
 def test_flavors_of_the_same_nodes_are_one_pool_of_the_one_that_queues_use() -> None:
-    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    objects = example_objects()
     flavor = next(each for each in objects if each["kind"] == "ResourceFlavor" and "l4" in str(each))
     second = {**flavor, "metadata": {"name": "a-second"}}
     adopted = _adopted([*objects, second])
-    assert {pool.name: pool.max_nodes for pool in _stack(adopted).pools} == {"l4": 4, "h100": 2}
+    assert {pool.name: pool.max_nodes for pool in stack_of(adopted).pools} == {"l4": 4, "h100": 2}
     (why,) = (each.reason for each in adopted.findings if each.object == "ResourceFlavor a-second")
     assert why == "selects nodes that are in the pool of flavor l4."
 
 
 def test_a_flavor_of_all_nodes_is_no_second_pool_of_them() -> None:
-    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    objects = example_objects()
     machines = {"g2-standard-8"}
     of_l4 = [
         each
@@ -172,24 +170,24 @@ def test_a_flavor_of_all_nodes_is_no_second_pool_of_them() -> None:
         if each["kind"] != "Node"
         or each["metadata"]["labels"].get("node.kubernetes.io/instance-type") in machines
     ]
-    assert [(pool.name, pool.max_nodes) for pool in _stack(_adopted(of_l4)).pools] == [("l4", 4)]
+    assert [(pool.name, pool.max_nodes) for pool in stack_of(_adopted(of_l4)).pools] == [("l4", 4)]
 
 
 def test_a_gpu_that_no_label_names_makes_no_pool() -> None:
-    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    objects = example_objects()
     for each in objects:
         if each["kind"] == "Node":
             each["metadata"]["labels"].pop("nvidia.com/gpu.product", None)
             each["metadata"]["labels"].pop("nvidia.com/gpu.memory", None)
-    adopted = adopt(cluster_of(objects), CLUSTER)
-    assert [pool.name for pool in _stack(adopted).pools] == ["l4"]
+    adopted = _adopted(objects)
+    assert [pool.name for pool in stack_of(adopted).pools] == ["l4"]
     assert adopted.is_exact
 
 
 def test_a_kueue_that_the_program_refuses_is_named_before_it_does() -> None:
     old = {"metadata": {"namespace": "elsewhere", "labels": {"app.kubernetes.io/version": "v0.14.1"}}}
     adopted = adopt(cluster_of(PRIORITIES, kueue=old), CLUSTER)
-    assert ("Kueue", "Deployment") in _lost(adopted)
+    assert ("Kueue", "Deployment") in lost(adopted)
 
 
 def test_a_cluster_without_queues_has_nothing_to_take_over() -> None:
@@ -205,7 +203,7 @@ def test_texts_of_the_cluster_do_not_reach_the_terminal_or_the_file_as_they_are(
     objects = _with(objects, "ClusterQueue", "cluster-queue", ofTomorrow="\x1b[31mred")
     adopted = _adopted(objects)
     assert "\x1b" not in format_report(adopted) + adopted.text
-    assert all(each.description.startswith("\x1b[31mred\n") for each in _stack(adopted).priorities)
+    assert all(each.description.startswith("\x1b[31mred\n") for each in stack_of(adopted).priorities)
 
 
 def _labelled(objects: list[Object], value: str, *kinds: str) -> list[Object]:
@@ -251,8 +249,7 @@ def test_a_weight_that_stays_on_its_object_is_not_reported_as_changed(
     assert [(each.path, each.live, each.written) for each in changed] == [
         ("spec.fairSharing.weight", weight, None)
     ]
-    (lost,) = _lost(adopted)
-    assert lost[1] == "spec.fairSharing.weight"
+    assert [field for _, field in lost(adopted)] == ["spec.fairSharing.weight"]
 
 
 def test_objects_keep_names_with_dots() -> None:
@@ -328,7 +325,7 @@ def test_text_that_looks_like_a_number_is_quoted(text: str) -> None:
 
 def _files(folder: Path, kinds: set[str], **changed: Any) -> Path:
     """The example's objects of these kinds; the queue `vision` also has the changed fields."""
-    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    objects = example_objects()
     chosen = _with([each for each in objects if each["kind"] in kinds], "ClusterQueue", "vision", **changed)
     folder.mkdir(exist_ok=True)
     (folder / "queues.yaml").write_text(yaml.safe_dump_all(chosen))

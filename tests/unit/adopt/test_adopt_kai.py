@@ -7,20 +7,17 @@ import pytest
 
 from muster.adopt.adoption import Adoption, adopt, format_report
 from muster.adopt.compare import Fate
-from muster.config.document import parse_text
-from muster.config.stack import examine
 from muster.errors import MusterError
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Scheduler
 from muster.render import kai
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.shapes import PRIORITIES
-from tests.unit.adopt.clusters import CLUSTER
+from tests.unit.adopt.clusters import CLUSTER, Object, lost, stack_of
 from tests.unit.adopt.kai_clusters import (
     DEEP,
     GUIDE,
     TREES,
     UNLIMITED,
-    Object,
     kai_cluster,
     node,
     priority,
@@ -33,16 +30,6 @@ def _adopted(objects: list[Object]) -> Adoption:
     return adopt(kai_cluster(objects), CLUSTER)
 
 
-def _stack(adopted: Adoption) -> Stack:
-    stack, _ = examine(parse_text(adopted.text, source="test.yaml"))
-    assert stack is not None, adopted.mistakes
-    return stack
-
-
-def _lost(adopted: Adoption) -> list[tuple[str, str]]:
-    return [(each.object, each.field) for each in adopted.findings if each.matters]
-
-
 @pytest.mark.parametrize("tree", TREES)
 def test_a_tree_of_queues_is_expressed_exactly(tree: str) -> None:
     adopted = _adopted(TREES[tree])
@@ -51,13 +38,13 @@ def test_a_tree_of_queues_is_expressed_exactly(tree: str) -> None:
     assert {each.object for each in adopted.objects if each.fate is Fate.UNCHANGED} == {
         f"{each['kind']} {each['metadata']['name']}" for each in TREES[tree]
     }
-    stack = _stack(adopted)
+    stack = stack_of(adopted)
     assert stack.scheduler is Scheduler.KAI
     assert not stack.kai.install
 
 
 def test_every_figure_is_rendered_as_the_cluster_has_it() -> None:
-    rendered = {each["metadata"]["name"]: each["spec"] for each in kai.queues(_stack(_adopted(DEEP)))}
+    rendered = {each["metadata"]["name"]: each["spec"] for each in kai.queues(stack_of(_adopted(DEEP)))}
     vision = rendered["team.vision"]
     assert vision["parentQueue"] == "research"
     assert vision["resources"] == {
@@ -73,7 +60,7 @@ def test_every_figure_is_rendered_as_the_cluster_has_it() -> None:
 
 
 def test_the_tree_keeps_its_names_and_its_form() -> None:
-    chains = {team.name: [each.name for each in chain] for chain, team in _stack(_adopted(DEEP)).teams()}
+    chains = {team.name: [each.name for each in chain] for chain, team in stack_of(_adopted(DEEP)).teams()}
     assert chains == {
         "team-vision": ["company", "research"],
         "speech": ["company", "research"],
@@ -83,7 +70,7 @@ def test_the_tree_keeps_its_names_and_its_form() -> None:
 
 
 def test_kais_priority_classes_keep_values_and_descriptions() -> None:
-    classes = {each["metadata"]["name"]: each for each in kai.priority_classes(_stack(_adopted(DEEP)))}
+    classes = {each["metadata"]["name"]: each for each in kai.priority_classes(stack_of(_adopted(DEEP)))}
     assert classes["build"]["value"] == 101
     assert classes["train"]["description"] == "Training that may be preempted"
 
@@ -107,7 +94,7 @@ def test_what_a_stack_cannot_say_is_named_with_its_field(changed: Object, expect
     others = [each for each in DEEP if (each["kind"], each["metadata"]["name"]) != key]
     adopted = _adopted([*others, changed])
     assert adopted.mistakes == ()
-    assert expected in _lost(adopted)
+    assert expected in lost(adopted)
     assert not adopted.is_exact
     assert "secret" not in adopted.text
 
@@ -152,7 +139,7 @@ def test_children_with_more_than_their_parent_are_a_mistake_that_is_named() -> N
 
 def test_a_cluster_without_the_default_shard_would_get_a_second_scheduler() -> None:
     adopted = _adopted([shard("l4", partitionLabelValue="l4"), *GUIDE[1:]])
-    assert ("SchedulingShard default", "") in _lost(adopted)
+    assert ("SchedulingShard default", "") in lost(adopted)
     assert "one more scheduler" in format_report(adopted)
 
 
@@ -166,7 +153,7 @@ def test_nodes_that_are_alike_are_pools_where_the_queues_fit_them() -> None:
     nodes = [node(f"l4-{each}", accelerator="nvidia-l4", gpus=1) for each in range(16)]
     adopted = _adopted([*DEEP, *nodes, node("plain")])
     assert adopted.is_exact, format_report(adopted)
-    assert [(pool.name, pool.max_nodes) for pool in _stack(adopted).pools] == [("cpu", 1), ("l4", 16)]
+    assert [(pool.name, pool.max_nodes) for pool in stack_of(adopted).pools] == [("cpu", 1), ("l4", 16)]
 
 
 @pytest.mark.parametrize(
@@ -185,13 +172,13 @@ def test_nodes_that_are_alike_are_pools_where_the_queues_fit_them() -> None:
 def test_nodes_that_the_queues_do_not_fit_are_no_pools(nodes: list[Object], reason: str) -> None:
     adopted = _adopted([*DEEP, *nodes])
     assert adopted.is_exact, format_report(adopted)
-    assert _stack(adopted).pools == ()
+    assert stack_of(adopted).pools == ()
     assert reason in format_report(adopted)
 
 
 def test_where_kueue_has_queues_kai_is_left_alone() -> None:
     adopted = adopt(kai_cluster(GUIDE, kueue=PRIORITIES), CLUSTER)
-    assert _stack(adopted).scheduler is Scheduler.KUEUE
+    assert stack_of(adopted).scheduler is Scheduler.KUEUE
     assert "the cluster has 4 of KAI as well" in format_report(adopted)
 
 

@@ -30,12 +30,14 @@ from tests.length import examples
 from tests.unit.adopt.clusters import ROOT
 from tests.unit.model.model_stacks import stacks
 from tests.unit.preview import banner_world
+from tests.unit.preview.preview_world import commit
 
 _STACKS = [
     path
     for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
     if load(path).scheduler is Scheduler.KUEUE
 ]
+_KUEUE = "kueue.x-k8s.io/v1beta2"
 _SECRET = """\
 apiVersion: v1
 kind: Secret
@@ -74,11 +76,21 @@ def _queue(name: str = "vision", **spec: Any) -> dict[str, Any]:
         {"coveredResources": ["nvidia.com/gpu", "cpu"], "flavors": [{"name": "h100", "resources": quota}]}
     ]
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "apiVersion": _KUEUE,
         "kind": "ClusterQueue",
         "metadata": {"name": name},
         "spec": {"cohortName": "lab", "resourceGroups": groups, **spec},
     }
+
+
+def _flavor(name: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name}
+    return {"apiVersion": _KUEUE, "kind": "ResourceFlavor", "metadata": metadata, "spec": spec}
+
+
+def _local_queue(queue: str) -> dict[str, Any]:
+    metadata = {"name": "jobs", "namespace": "vision"}
+    return {"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": queue}}
 
 
 def _with_gpus(queue: dict[str, Any], gpus: int) -> dict[str, Any]:
@@ -231,9 +243,8 @@ def test_a_stack_adopted_without_nodes_has_its_losses_all_the_same(
 ) -> None:
     """It has no pools: its quotas stand in `resourceGroups` alone."""
     stacks = []
-    flavor = {"apiVersion": _queue()["apiVersion"], "kind": "ResourceFlavor", "metadata": {"name": "h100"}}
     for gpus in (8, 6):
-        folder = _write(tmp_path / str(gpus), [flavor, _with_gpus(_queue(), gpus)])
+        folder = _write(tmp_path / str(gpus), [_flavor("h100"), _with_gpus(_queue(), gpus)])
         stacks.append(tmp_path / f"Pulumi.lab{gpus}.yaml")
         adopt = ["adopt", "--manifests", str(folder), "--context", "prod", "--out", str(stacks[-1])]
         assert main(adopt) == 0
@@ -286,24 +297,6 @@ def test_resources_that_no_pool_counts_are_compared(
 
     base, head = _write(tmp_path / "base", [licences(4)]), _write(tmp_path / "head", [licences(2)])
     assert "| `team vision: quota of example.com/seat in site` | `4` | `2` |" in _diff(capsys, base, head)
-
-
-def test_a_flavor_that_no_file_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "l4"}}
-    head = _write(tmp_path / "head", [_queue(), other])
-    assert "ResourceFlavor h100" in _diff(capsys, "none", head)
-
-
-def test_an_object_that_no_queue_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    door = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": "jobs", "namespace": "vision"},
-        "spec": {"clusterQueue": "visoin"},
-    }
-    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(), door]))
-    assert "LocalQueue vision/jobs" in report
-    assert "visoin" in report
 
 
 def test_files_without_queues_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -365,19 +358,12 @@ def test_the_base_install_is_enough(tmp_path: Path) -> None:
 # Where the sides come from
 
 
-def _git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
-
-
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """On main 8 GPUs in the folder `queues`; not committed, 6."""
     monkeypatch.chdir(tmp_path)
-    _git(tmp_path, "init", "-q", "-b", "main")
     _write(tmp_path / "queues", [_queue()])
-    _git(tmp_path, "add", ".")
-    _git(tmp_path, "commit", "-q", "-m", "first")
+    commit(tmp_path)
     _write(tmp_path / "queues", [_with_gpus(_queue(), 6)])
     return tmp_path
 
@@ -434,13 +420,6 @@ def test_an_old_version_is_converted(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "**Nothing changes.**" in _diff(capsys, base, head)
 
 
-def test_a_check_that_the_api_drops_is_named_with_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(admissionChecks=["prov"])]))
-    assert "the API server drops it: write them as admissionChecksStrategy.admissionChecks" in report
-
-
 def _kai_queue(name: str, parent: str = "", *, gpus: int = 8, **more: Any) -> dict[str, Any]:
     free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     above = {"parentQueue": parent} if parent else {}
@@ -475,10 +454,6 @@ def test_a_folder_with_both_schedulers_has_a_report_of_each(
     assert "`head-kai`" in report
 
 
-def _flavor(name: str) -> dict[str, Any]:
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
-
-
 def _lending(amount: int) -> dict[str, Any]:
     queue = _queue()
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = amount
@@ -488,7 +463,13 @@ def _lending(amount: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("objects", "finding"),
     [
+        ([_queue(), _flavor("l4")], "ResourceFlavor h100"),
         ([_queue(), _flavor("h100"), _flavor("a100")], "is named by no queue, so no job gets it."),
+        ([_queue(), _local_queue("visoin")], "visoin"),
+        (
+            [_queue(admissionChecks=["prov"])],
+            "the API server drops it: write them as admissionChecksStrategy.admissionChecks",
+        ),
         ([_lending(4)], "lends 4 nvidia.com/gpu of h100, and no other queue of its cohorts may borrow it."),
         ([_kai_queue("vision", "labb")], "names parent 'labb', which is in no file."),
         ([_kai_queue("vision", cpu={})], "KAI starts nothing in the queue."),
@@ -518,20 +499,10 @@ def test_a_replay_of_manifests_decides_in_the_flavors_of_each_side(
     """What the player is given: a job with a selector of the flavor's own fits no flavor without labels, and
     no namespace of the queues may be missing.
     """
-    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
-    jobs = {"metadata": {"name": "jobs", "namespace": "vision"}, "spec": {"clusterQueue": "vision"}}
     labels = {"example.com/gpu": "h100"}
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-    objects = [
-        {
-            **version,
-            "kind": "ResourceFlavor",
-            "metadata": {"name": "h100"},
-            "spec": {"nodeLabels": labels, "nodeTaints": [taint]},
-        },
-        _with_gpus(_queue(), 4),
-        {**version, "kind": "LocalQueue", **jobs},
-    ]
+    flavor = _flavor("h100", nodeLabels=labels, nodeTaints=[taint])
+    objects = [flavor, _with_gpus(_queue(), 4), _local_queue("vision")]
     folder = str(_write(tmp_path / "head", objects))
     name, base, head = load_stacks(folder, folder)
     assert (name, base) == ("head", head)

@@ -29,6 +29,13 @@ KINDS = {
 }
 
 
+SYSTEM = "/api/v1/namespaces/kube-system"
+
+
+def _new_cluster() -> dict[str, dict[str, Any]]:
+    return {SYSTEM: {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "the-cluster"}}}
+
+
 @dataclass(slots=True)
 class FakeApi:
     """`log` is every write in order; `refusals` answers the next writes to a path unseen; `asked` is
@@ -38,7 +45,7 @@ class FakeApi:
     read by its name, and `groups` which were asked for their versions.
     """
 
-    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objects: dict[str, dict[str, Any]] = field(default_factory=_new_cluster)
     log: list[str] = field(default_factory=list)
     refusals: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     holders: dict[str, tuple[str, str]] = field(default_factory=dict)

@@ -12,15 +12,12 @@ from muster.provider.manifests import Ref, same_meaning
 from muster.provider.resource import Written, delete, inventory, read_live, write
 from tests.unit.bundle.fake_api import FakeApi
 
-SYSTEM = "/api/v1/namespaces/kube-system"
 QUEUE = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/team"
 
 
 @pytest.fixture
 async def api() -> FakeApi:
-    fake = FakeApi()
-    fake.objects[SYSTEM] = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "the-cluster"}}
-    return fake
+    return FakeApi()
 
 
 @pytest.fixture

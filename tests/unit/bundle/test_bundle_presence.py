@@ -9,7 +9,16 @@ from pulumi.runtime.proto import provider_pb2
 from muster.provider.manifests import Ref
 from muster.provider.provider import describe, to_struct
 from tests.unit.bundle.fake_api import FakeApi
-from tests.unit.bundle.test_bundle_provider import URN, api, configured, create, inputs, plugin, port
+from tests.unit.bundle.test_bundle_provider import (
+    URN,
+    api,
+    configured,
+    create,
+    diff,
+    inputs,
+    plugin,
+    port,
+)
 
 __all__ = ["api", "configured", "plugin", "port"]
 
@@ -29,12 +38,9 @@ TEAM = json.dumps(
 SPACE = "/api/v1/namespaces/team-a"
 
 
-async def diff(plugin: Any, created: Any, *, new: str = TEAM) -> Any:
-    return await plugin.Diff(
-        provider_pb2.DiffRequest(
-            id=created.id, urn=URN, olds=created.properties, old_inputs=inputs(a=TEAM), news=inputs(a=new)
-        )
-    )
+async def seen(plugin: Any, created: Any) -> Any:
+    """What the next preview of the same Bundle finds."""
+    return await diff(plugin, inputs(a=TEAM), inputs(a=TEAM), state=created.properties)
 
 
 def is_put_back(found: Any) -> bool:
@@ -52,7 +58,7 @@ async def test_what_is_there_is_no_difference_and_is_listed_once_for_all_bundles
 ) -> None:
     created = await create(plugin, a=TEAM)
     for _ in range(3):
-        assert (await diff(plugin, created)).changes == provider_pb2.DiffResponse.DIFF_NONE
+        assert (await seen(plugin, created)).changes == provider_pb2.DiffResponse.DIFF_NONE
     kueue = "/apis/kueue.x-k8s.io/v1beta2"
     assert sorted(api.listed) == ["/api/v1/namespaces", f"{kueue}/clusterqueues", f"{kueue}/localqueues"]
 
@@ -73,7 +79,7 @@ async def test_what_was_deleted_is_put_back(plugin: Any, api: FakeApi, gone: lis
     created = await create(plugin, a=TEAM)
     for path in gone:
         del api.objects[path]
-    assert is_put_back(await diff(plugin, created))
+    assert is_put_back(await seen(plugin, created))
     await plugin.Update(
         provider_pb2.UpdateRequest(
             id=created.id, urn=URN, olds=created.properties, old_inputs=inputs(a=TEAM), news=inputs(a=TEAM)
@@ -85,14 +91,14 @@ async def test_what_was_deleted_is_put_back(plugin: Any, api: FakeApi, gone: lis
 async def test_a_namespace_that_is_being_deleted_is_missing(plugin: Any, api: FakeApi) -> None:
     created = await create(plugin, a=TEAM)
     api.objects[SPACE]["metadata"]["deletionTimestamp"] = "2026-11-23T00:00:00Z"
-    assert is_put_back(await diff(plugin, created))
+    assert is_put_back(await seen(plugin, created))
 
 
 async def test_a_kind_that_is_no_longer_served_is_missing(plugin: Any, api: FakeApi, configured: Any) -> None:
     created = await create(plugin, a=TEAM)
     api.unserved.add("LocalQueue")
     await plugin.Configure(configured)  # another run of the engine
-    assert is_put_back(await diff(plugin, created))
+    assert is_put_back(await seen(plugin, created))
 
 
 async def test_an_account_that_may_not_list_previews_no_difference(plugin: Any, api: FakeApi) -> None:
@@ -101,19 +107,15 @@ async def test_an_account_that_may_not_list_previews_no_difference(plugin: Any, 
     api.refusals["/api/v1/namespaces"] = [
         (403, {"reason": "Forbidden", "message": "namespaces is forbidden"})
     ]
-    assert (await diff(plugin, created)).changes == provider_pb2.DiffResponse.DIFF_NONE
+    assert (await seen(plugin, created)).changes == provider_pb2.DiffResponse.DIFF_NONE
 
 
 async def test_what_was_never_applied_is_not_missing(plugin: Any, api: FakeApi) -> None:
     """The state of a Bundle that another cluster holds, or that was never applied, lists nothing."""
-    created = await create(plugin, a=TEAM)
+    await create(plugin, a=TEAM)
     api.objects.pop(SPACE)
     state = to_struct({"cluster": "the-cluster", "objects": []})
-    found = await plugin.Diff(
-        provider_pb2.DiffRequest(
-            id=created.id, urn=URN, olds=state, old_inputs=inputs(a=TEAM), news=inputs(a=TEAM)
-        )
-    )
+    found = await diff(plugin, inputs(a=TEAM), inputs(a=TEAM), state=state)
     assert found.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 

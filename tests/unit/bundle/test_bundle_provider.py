@@ -24,11 +24,7 @@ NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"n
 
 @pytest.fixture
 async def api() -> FakeApi:
-    fake = FakeApi()
-    fake.objects["/api/v1/namespaces/kube-system"] = {
-        "metadata": {"name": "kube-system", "uid": "the-cluster"}
-    }
-    return fake
+    return FakeApi()
 
 
 @pytest.fixture
@@ -91,14 +87,24 @@ async def create(plugin: Any, **manifests: str) -> Any:
     return await plugin.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs(**manifests)))
 
 
+async def check(plugin: Any, news: Any) -> Any:
+    return await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+
+
+async def diff(plugin: Any, before: Any, after: Any, *, state: Any = None) -> Any:
+    return await plugin.Diff(provider_pb2.DiffRequest(urn=URN, olds=state, old_inputs=before, news=after))
+
+
+async def refresh(plugin: Any, id: str, state: Any, of: Any) -> Any:
+    return await plugin.Read(provider_pb2.ReadRequest(id=id, urn=URN, properties=state, inputs=of))
+
+
 async def test_a_bundle_lives_from_check_to_delete(plugin: Any, api: FakeApi) -> None:
-    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(team_a=NAMESPACE)))
+    checked = await check(plugin, inputs(team_a=NAMESPACE))
     assert not checked.failures
     created = await create(plugin, team_a=NAMESPACE)
     assert from_struct(created.properties)["objects"] == ["v1 Namespace team-a"]
-    read = await plugin.Read(
-        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=created.properties, inputs=checked.inputs)
-    )
+    read = await refresh(plugin, created.id, created.properties, checked.inputs)
     assert (read.id, read.inputs, read.properties) == (created.id, checked.inputs, created.properties)
     await plugin.Delete(provider_pb2.DeleteRequest(id=created.id, urn=URN, properties=created.properties))
     assert "/api/v1/namespaces/team-a" not in api.objects
@@ -111,61 +117,48 @@ async def test_a_preview_writes_nothing(plugin: Any, api: FakeApi) -> None:
 
 async def test_only_the_changed_key_is_in_the_diff(plugin: Any) -> None:
     other = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
-    diff = await plugin.Diff(
-        provider_pb2.DiffRequest(
-            urn=URN,
-            old_inputs=inputs(a=NAMESPACE, b=other, c=other),
-            news=inputs(a=NAMESPACE, b=NAMESPACE, d=other),
-        )
-    )
-    kinds = {path: change.kind for path, change in diff.detailedDiff.items()}
+    before, after = inputs(a=NAMESPACE, b=other, c=other), inputs(a=NAMESPACE, b=NAMESPACE, d=other)
+    found = await diff(plugin, before, after)
+    kinds = {path: change.kind for path, change in found.detailedDiff.items()}
     assert kinds == {
         'manifests["b"]': provider_pb2.PropertyDiff.UPDATE,
         'manifests["c"]': provider_pb2.PropertyDiff.DELETE,
         'manifests["d"]': provider_pb2.PropertyDiff.ADD,
     }
-    assert not diff.replaces
+    assert not found.replaces
 
 
 async def test_another_spelling_or_nothing_new_is_no_change(plugin: Any) -> None:
     spelled = json.dumps(json.loads(NAMESPACE), indent=4)
-    diff = await plugin.Diff(
-        provider_pb2.DiffRequest(urn=URN, old_inputs=inputs(a=NAMESPACE), news=inputs(a=spelled))
-    )
-    assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
+    found = await diff(plugin, inputs(a=NAMESPACE), inputs(a=spelled))
+    assert found.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 
 async def test_another_dry_run_alone_is_no_change(plugin: Any) -> None:
     """A stack of an older Muster has none, and its teams are not updated because of them."""
     manifests = {"manifests": {"team-a": NAMESPACE}}
     news = to_struct({**manifests, "dryRuns": {"team-a": NAMESPACE}})
-    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    checked = await check(plugin, news)
     assert not checked.failures
-    diff = await plugin.Diff(
-        provider_pb2.DiffRequest(urn=URN, old_inputs=to_struct(manifests), news=checked.inputs)
-    )
-    assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
+    found = await diff(plugin, to_struct(manifests), checked.inputs)
+    assert found.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 
 async def test_a_mistake_in_a_dry_run_is_reported_under_its_key(plugin: Any) -> None:
     news = to_struct({"manifests": {"team-a": NAMESPACE}, "dryRuns": {"team-a": "kind: Job"}})
-    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    checked = await check(plugin, news)
     assert [each.property for each in checked.failures] == ['dryRuns["team-a"]']
 
 
 async def test_a_text_that_is_not_known_yet_is_a_change_and_no_error(plugin: Any) -> None:
-    checked = await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(a=UNKNOWN)))
+    checked = await check(plugin, inputs(a=UNKNOWN))
     assert not checked.failures
-    diff = await plugin.Diff(
-        provider_pb2.DiffRequest(urn=URN, old_inputs=inputs(a=NAMESPACE), news=inputs(a=UNKNOWN))
-    )
-    assert diff.changes == provider_pb2.DiffResponse.DIFF_SOME
+    found = await diff(plugin, inputs(a=NAMESPACE), inputs(a=UNKNOWN))
+    assert found.changes == provider_pb2.DiffResponse.DIFF_SOME
 
 
 async def test_a_mistake_in_a_text_is_told_under_its_key(plugin: Any) -> None:
-    checked = await plugin.Check(
-        provider_pb2.CheckRequest(urn=URN, news=inputs(good=NAMESPACE, bad="kind: ["))
-    )
+    checked = await check(plugin, inputs(good=NAMESPACE, bad="kind: ["))
     assert [failure.property for failure in checked.failures] == ['manifests["bad"]']
 
 
@@ -174,18 +167,11 @@ async def test_another_cluster_is_a_replacement_and_its_objects_are_left_alone(
 ) -> None:
     created = await create(plugin, a=NAMESPACE)
     elsewhere = to_struct(from_struct(created.properties) | {"cluster": "another"})
-    diff = await plugin.Diff(
-        provider_pb2.DiffRequest(
-            urn=URN, olds=elsewhere, old_inputs=inputs(a=NAMESPACE), news=inputs(a=NAMESPACE)
-        )
-    )
-    assert list(diff.replaces) == ["cluster"]
+    found = await diff(plugin, inputs(a=NAMESPACE), inputs(a=NAMESPACE), state=elsewhere)
+    assert list(found.replaces) == ["cluster"]
     await plugin.Delete(provider_pb2.DeleteRequest(id=created.id, urn=URN, properties=elsewhere))
     assert "/api/v1/namespaces/team-a" in api.objects
-    read = await plugin.Read(
-        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=elsewhere, inputs=inputs(a=NAMESPACE))
-    )
-    assert read.id == ""
+    assert (await refresh(plugin, created.id, elsewhere, inputs(a=NAMESPACE))).id == ""
 
 
 async def test_what_failed_in_part_is_kept_with_what_was_done(plugin: Any, api: FakeApi) -> None:
@@ -204,10 +190,7 @@ async def test_what_failed_in_part_is_kept_with_what_was_done(plugin: Any, api: 
 
 async def test_a_bundle_without_objects_is_refreshed_and_nothing_is_imported(plugin: Any) -> None:
     created = await create(plugin)
-    read = await plugin.Read(
-        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=created.properties, inputs=inputs())
-    )
-    assert read.id == created.id
+    assert (await refresh(plugin, created.id, created.properties, inputs())).id == created.id
     with pytest.raises(grpc.aio.AioRpcError, match="cannot be imported"):
         await plugin.Read(provider_pb2.ReadRequest(id="x", urn=URN))
 
@@ -215,17 +198,12 @@ async def test_a_bundle_without_objects_is_refreshed_and_nothing_is_imported(plu
 async def test_everything_gone_reads_as_gone(plugin: Any, api: FakeApi) -> None:
     created = await create(plugin, a=NAMESPACE)
     del api.objects["/api/v1/namespaces/team-a"]
-    read = await plugin.Read(
-        provider_pb2.ReadRequest(
-            id=created.id, urn=URN, properties=created.properties, inputs=inputs(a=NAMESPACE)
-        )
-    )
-    assert read.id == ""
+    assert (await refresh(plugin, created.id, created.properties, inputs(a=NAMESPACE))).id == ""
 
 
 async def test_a_preview_before_the_cluster_exists_needs_none(plugin: Any) -> None:
     await plugin.Configure(provider_pb2.ConfigureRequest(args=to_struct({"kubeconfig": UNKNOWN})))
-    await plugin.Check(provider_pb2.CheckRequest(urn=URN, news=inputs(a=NAMESPACE)))
+    await check(plugin, inputs(a=NAMESPACE))
     await plugin.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs(a=NAMESPACE), preview=True))
     with pytest.raises(grpc.aio.AioRpcError, match="not known before the cluster exists"):
         await create(plugin, a=NAMESPACE)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,9 @@ from muster.provider import readiness
 from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
 from tests.unit.bundle.fake_api import FakeApi
-from tests.unit.bundle.test_bundle_converge import SYSTEM, body
+from tests.unit.bundle.test_bundle_converge import api, body, cluster
+
+__all__ = ["api", "cluster"]
 
 QUOTA = "/api/v1/namespaces/team/resourcequotas/objects"
 JOBS = "/apis/ray.io/v1/namespaces/team/rayjobs"
@@ -29,21 +31,6 @@ TRIED = "POST team/rayjobs"
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "_SLOW_POLL", 0.01)
     monkeypatch.setattr(readiness, "_RECOUNT_INTERVAL", 0.0)
-
-
-@pytest.fixture
-async def api() -> FakeApi:
-    fake = FakeApi()
-    fake.objects[SYSTEM] = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "the-cluster"}}
-    return fake
-
-
-@pytest.fixture
-async def cluster(api: FakeApi) -> AsyncIterator[Cluster]:
-    server, access = await api.start()
-    async with Cluster(access) as cluster:
-        yield cluster
-    await server.close()
 
 
 async def put(

@@ -9,10 +9,8 @@ from typing import Any
 
 import boto3
 import pytest
-import yaml
 from botocore.stub import Stubber
 
-from muster import config
 from muster.artifacts.oci.registry import Web
 from muster.artifacts.resolved import kubernetes_of
 from muster.cli import main
@@ -32,25 +30,21 @@ from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Stack
 from tests.unit.cloud.google_world import cloud
+from tests.unit.model.model_stacks import new_config, new_stack
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 QUICK = Web(timeout=60, tries=1, pause=0.01)
 DIGEST = "sha256:" + "ab" * 32
 
 
-def stack(provider: Provider, **more: Any) -> Stack:
-    written = yaml.safe_load(template("here", provider))["config"]
-    return config.parse(written | {f"muster:{key}": value for key, value in more.items()}, source="x")
-
-
 def gke() -> GkeCluster:
-    found = stack(Provider.GKE).cluster
+    found = new_stack(Provider.GKE).cluster
     assert isinstance(found, GkeCluster)
     return found
 
 
 def eks() -> EksCluster:
-    found = stack(Provider.EKS).cluster
+    found = new_stack(Provider.EKS).cluster
     assert isinstance(found, EksCluster)
     return found
 
@@ -90,7 +84,7 @@ def test_disabled_apis_are_listed_with_the_command() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(0, State.FAILED), (7, State.FAILED), (8, State.OK)])
 def test_a_quota_below_the_pools_maximum_is_reported(limit: int, expected: State) -> None:
-    here_stack = stack(Provider.GKE)
+    here_stack = new_stack(Provider.GKE)
     metric = "PREEMPTIBLE_NVIDIA_L4_GPUS"  # flex-start takes from that one
     quotas = {"quotas": [{"metric": metric, "limit": limit, "usage": 0}]}
     with cloud({REGION: (200, quotas)}) as (_, here):
@@ -101,7 +95,7 @@ def test_a_quota_below_the_pools_maximum_is_reported(limit: int, expected: State
 
 def test_a_quota_that_cannot_be_seen_is_not_taken_for_well() -> None:
     with cloud({REGION: (200, {"quotas": []})}) as (_, here):
-        (found,) = machines.check_gpu_quota(gke(), stack(Provider.GKE).pools, here)
+        (found,) = machines.check_gpu_quota(gke(), new_stack(Provider.GKE).pools, here)
     assert found.state is State.UNKNOWN
 
 
@@ -116,7 +110,7 @@ def test_zones_that_google_would_choose_and_that_have_no_such_gpu_are_named() ->
     newer = "g9-standard-8"  # our table of zones does not know it
     pools = tuple(
         replace(each, machine=replace(each.machine, name=newer))
-        for each in stack(Provider.GKE).pools
+        for each in new_stack(Provider.GKE).pools
         if each.is_gpu
     )
     chosen_by_google = replace(gke(), zones=())
@@ -132,7 +126,7 @@ def test_zones_that_google_would_choose_and_that_have_no_such_gpu_are_named() ->
 
 def test_zones_that_the_stack_names_are_compared_with_those_that_sell_the_machine() -> None:
     pools = tuple(
-        replace(each, zones=("us-central1-f",)) for each in stack(Provider.GKE).pools if each.is_gpu
+        replace(each, zones=("us-central1-f",)) for each in new_stack(Provider.GKE).pools if each.is_gpu
     )
     with cloud(_zones("us-central1-a")) as (_, here):
         (found,) = machines.check_zones(gke(), pools, here)
@@ -154,7 +148,7 @@ def client(name: str) -> tuple[Any, Stubber]:
 
 def test_zones_that_do_not_sell_a_pool_s_machine_are_named_with_those_that_do() -> None:
     ec2, stub = client("ec2")
-    pools = tuple(each for each in stack(Provider.EKS).pools if each.is_gpu)
+    pools = tuple(each for each in new_stack(Provider.EKS).pools if each.is_gpu)
     offer = {"InstanceType": "g6.2xlarge", "LocationType": "availability-zone", "Location": "us-east-1a"}
     stub.add_response("describe_instance_type_offerings", {"InstanceTypeOfferings": [offer]})
     (found,) = examine.check_zones(eks(), pools, ec2)
@@ -195,7 +189,7 @@ def _described(name: str, vcpus: int, gib: int, **more: Any) -> dict[str, Any]:
 
 def test_figures_that_differ_from_those_of_ec2_are_named() -> None:
     ec2, stub = client("ec2")
-    cpu = stack(Provider.EKS).pools[0]
+    cpu = new_stack(Provider.EKS).pools[0]
     own = cloud_machine(
         "g9.xlarge",
         Provider.EKS,
@@ -237,7 +231,7 @@ def test_figures_that_differ_from_those_of_ec2_are_named() -> None:
 
 
 def test_figures_are_compared_with_googles_too() -> None:
-    pools = tuple(each for each in stack(Provider.GKE).pools if each.is_gpu)
+    pools = tuple(each for each in new_stack(Provider.GKE).pools if each.is_gpu)
     listed = {
         "guestCpus": 8,
         "memoryMb": 32768,
@@ -266,7 +260,7 @@ def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: Stat
     asked = {"ServiceCode": "ec2", "QuotaCode": "L-DB2E81BA"}
     stub.add_response("get_service_quota", {"Quota": {"QuotaName": "G and VT", "Value": value}}, asked)
     # 8 nodes of g6.2xlarge, 8 vCPU each.
-    (found,) = examine.check_gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
+    (found,) = examine.check_gpu_quota(eks(), new_stack(Provider.EKS).pools, quotas)
     assert found.state is expected
     if expected is State.FAILED:
         assert "--quota-code L-DB2E81BA --desired-value 64 --region us-east-1" in found.fix
@@ -351,19 +345,19 @@ def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expecte
 
 
 def test_a_missing_image_is_reported_with_the_command() -> None:
-    (found,) = examine.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
+    (found,) = examine.check_image(new_stack(Provider.GKE), name="gke-prod", web=QUICK)
     assert (found.state, found.fix) == (State.FAILED, "muster image push gke-prod")
 
 
 def test_an_unreachable_registry_is_reported() -> None:
-    dead = stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
+    dead = new_stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
     (found,) = examine.check_image(dead, name="here", web=QUICK)
     assert found.state is State.FAILED
     assert "does not answer" in found.message
 
 
 def test_charts_in_a_folder_are_found_there(tmp_path: Path) -> None:
-    here = stack(Provider.GKE, charts={"path": str(tmp_path)})
+    here = new_stack(Provider.GKE, charts={"path": str(tmp_path)})
     found = list(examine.check_charts(here, name="here", web=QUICK))
     assert {each.state for each in found} == {State.FAILED}
     (tmp_path / "kueue-0.19.2.tgz").write_bytes(b"x")
@@ -398,7 +392,7 @@ def test_a_check_whose_package_is_missing_names_the_extra() -> None:
 def test_a_missing_pulumi_is_not_called_a_missing_login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     nowhere = examine.PulumiState(stack="here", file=Path("x"), backend="")
-    (found,) = examine.check_backend(nowhere, stack(Provider.GKE).cluster)
+    (found,) = examine.check_backend(nowhere, new_stack(Provider.GKE).cluster)
     assert (found.state, found.message) == (State.FAILED, "the Pulumi CLI is not on PATH")
 
 
@@ -409,7 +403,7 @@ def test_a_cloud_without_a_login_is_one_finding_with_what_it_leaves_out(
         raise GoogleError("there are no application default credentials.")
 
     monkeypatch.setattr("muster.cloud.clients._default", nobody)
-    (_, cloud_check, *_) = checks(stack(Provider.GKE), name="here", file=Path("x"))
+    (_, cloud_check, *_) = checks(new_stack(Provider.GKE), name="here", file=Path("x"))
     (found,) = run_checks([cloud_check])
     assert (found.check, found.state) == ("credentials", State.FAILED)
     assert found.message.endswith("credentials. Skipped: APIs, GPU quota, zones, machines.")
@@ -465,17 +459,17 @@ def test_the_context_of_an_existing_cluster_is_that_of_its_stack(
     config_file = tmp_path / "config"
     config_file.write_text("contexts: []")
     monkeypatch.setenv("KUBECONFIG", str(config_file))
-    known = stack(Provider.EXISTING)
+    known = new_stack(Provider.EXISTING)
     reach = command._cluster(known, None, "")
     assert reach is not None
     with pytest.raises(KubeconfigError, match="no context"):
         reach()
-    assert command._cluster(stack(Provider.GKE), None, "") is None
-    assert command._cluster(stack(Provider.GKE), None, "prod") is not None
+    assert command._cluster(new_stack(Provider.GKE), None, "") is None
+    assert command._cluster(new_stack(Provider.GKE), None, "prod") is not None
 
 
 def _of_the_cluster(reach: Reach, *, probes: bool = False) -> list[Finding]:
-    known = checks(stack(Provider.EXISTING), name="here", file=Path("x"), cluster=reach, probes=probes)
+    known = checks(new_stack(Provider.EXISTING), name="here", file=Path("x"), cluster=reach, probes=probes)
     return list(run_checks([known[-1]]))
 
 
@@ -546,7 +540,7 @@ def _versions(here: Stack, *, kuberay: str, kubernetes: str = "v1.34.9-eks-1") -
 
 
 def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:
-    here = stack(Provider.EKS, versions={"kuberay": "1.6.2"})
+    here = new_stack(Provider.EKS, versions={"kuberay": "1.6.2"})
     minor = kubernetes_of(here)
     (found,) = _versions(here, kuberay="v1.6.1", kubernetes=f"v{minor}.9-eks-1")
     assert (found.check, found.state) == ("versions", State.OK)
@@ -562,18 +556,17 @@ def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:
 def _eks_version(here: Stack, running: str | None, *, today: date) -> list[Finding]:
     cluster = here.cluster
     assert isinstance(cluster, EksCluster)
-    client = boto3.client("eks", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-    with Stubber(client) as stub:
-        if running is None:
-            stub.add_client_error("describe_cluster", "ResourceNotFoundException")
-        else:
-            stub.add_response("describe_cluster", {"cluster": {"version": running}})
-        return list(support.check_eks_version(here, cluster, client, today=today))
+    made, stub = client("eks")
+    if running is None:
+        stub.add_client_error("describe_cluster", "ResourceNotFoundException")
+    else:
+        stub.add_response("describe_cluster", {"cluster": {"version": running}})
+    return list(support.check_eks_version(here, cluster, made, today=today))
 
 
 def _with_kubernetes(version: str) -> Stack:
-    written = yaml.safe_load(template("here", Provider.EKS))["config"]["muster:cluster"]
-    return stack(Provider.EKS, cluster=written | {"version": version})
+    cluster = new_config(Provider.EKS)["muster:cluster"]
+    return new_stack(Provider.EKS, cluster=cluster | {"version": version})
 
 
 def test_a_new_cluster_of_an_unsupported_version_fails_and_an_old_one_does_not() -> None:

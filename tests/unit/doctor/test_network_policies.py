@@ -16,7 +16,7 @@ from muster.kubernetes.kubeconfig import Access
 from muster.model.clusters import Provider
 from muster.render import network_probe
 from muster.render.network_probe import program
-from tests.unit.doctor.test_doctor import stack
+from tests.unit.model.model_stacks import new_stack
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 
@@ -127,7 +127,9 @@ def check(cluster: Cluster, provider: Provider = Provider.EKS) -> Finding:
     time = VirtualTime()
     with serving(cluster.answer) as server:
         api = Client(Access(server=server.url))
-        (found,) = check_network_policies(stack(provider), api, Clock(now=lambda: time.now, wait=time.wait))
+        (found,) = check_network_policies(
+            new_stack(provider), api, Clock(now=lambda: time.now, wait=time.wait)
+        )
     return found
 
 
@@ -195,7 +197,7 @@ def test_without_a_controller_nothing_is_made() -> None:
         return Reply(404, {"message": "not found"})
 
     with serving(answer) as server:
-        (found,) = check_network_policies(stack(Provider.EKS), Client(Access(server=server.url)))
+        (found,) = check_network_policies(new_stack(Provider.EKS), Client(Access(server=server.url)))
         assert [each.method for each in server.asked] == ["GET"]
     assert found.state is State.UNKNOWN
     assert "pulumi up" in found.fix

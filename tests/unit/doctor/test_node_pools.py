@@ -15,7 +15,7 @@ from muster.local.karpenter import node_pool
 from muster.model.clusters import Provider
 from muster.model.names import BROKEN_TAINT_KEY
 from muster.model.stack import Stack
-from tests.unit.doctor.test_doctor import stack
+from tests.unit.model.model_stacks import new_stack
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 NODE = {"cpu": 190, "memory": "1900Gi", "gpus": 8, "accelerator": "nvidia-h100-80gb"}
@@ -29,7 +29,7 @@ def existing(autoscaler: str = "karpenter") -> Stack:
     }
     departments = {"research": {"teams": {"team-b": {"quota": {"h100": 64}}}}}
     more: dict[str, Any] = {"cluster": cluster, "pools": pools, "departments": departments}
-    return stack(Provider.EXISTING, scheduler="kueue", **more)
+    return new_stack(Provider.EXISTING, scheduler="kueue", **more)
 
 
 def found(known: Stack, *node_pools: dict[str, Any], status: int = 200) -> list[Finding]:

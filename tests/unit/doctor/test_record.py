@@ -16,8 +16,8 @@ from muster.cli import main
 from muster.cli.commands import doctor as command
 from muster.cloud.doctor import support
 from muster.cloud.doctor.findings import Anonymizer, failed, record
-from muster.config.edit import template
 from muster.model.regions import Provider
+from tests.unit.model.model_stacks import new_config
 
 SECRETS = (
     "proj-blue-42", "vision-x", "arn:aws:iam::123456789012:user/jane", "jane.doe@example.org", "10.20.30.40",
@@ -27,10 +27,10 @@ SECRETS = (
 
 
 def document() -> dict[str, Any]:
-    written: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
+    image = "ghcr.io/acme-corp/muster/gang-admission@sha256:" + "ab" * 32
+    teams: dict[str, Any] = {"vision-x": {}, "ml": {}}
+    written = new_config(Provider.GKE, departments={"blue": {"teams": teams}}, image=image)
     written["muster:cluster"]["project"] = "proj-blue-42"
-    written["muster:departments"] = {"blue": {"teams": {"vision-x": {}, "ml": {}}}}
-    written["muster:image"] = "ghcr.io/acme-corp/muster/gang-admission@sha256:" + "ab" * 32
     return written
 
 

@@ -10,8 +10,8 @@ from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.model.clusters import Provider
 from muster.model.gpu_operator import OBEYS_VARIABLE
-from tests.unit.doctor.test_doctor import stack
 from tests.unit.doctor.test_node_pools import existing
+from tests.unit.model.model_stacks import new_stack
 from tests.unit.preview.http_world import Asked, Reply, serving
 
 CDI = "cdi-annotations,cdi-cri"
@@ -42,7 +42,7 @@ def found(*daemon_sets: dict[str, Any], provider: Provider = Provider.EXISTING) 
         assert asked.path.partition("?")[0] == "/apis/apps/v1/daemonsets"
         return Reply(200, {"metadata": {}, "items": list(daemon_sets)})
 
-    known = existing() if provider is Provider.EXISTING else stack(provider)
+    known = existing() if provider is Provider.EXISTING else new_stack(provider)
     with serving(answer) as server:
         return list(check_visible_devices(known, Client(Access(server=server.url))))
 

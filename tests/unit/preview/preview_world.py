@@ -21,6 +21,7 @@ from muster.preview.document import Report
 from muster.preview.plan import Plan, parse_plan
 from muster.preview.report import to_stack_report
 from muster.replay.figures import Curve, Figures, Waits
+from muster.replay.forecast import Forecast
 from tests.unit.model.model_stacks import CPU, EKS, L4, parsed, stack, team
 
 HERE = Path(__file__).parent
@@ -134,6 +135,33 @@ def figures(teams: Mapping[str, Waits], **more: Any) -> Figures:
         utilisation=Curve(start=0, step=60.0, used=()),
         worst=(),
         digest="",
+    )
+    return replace(plain, **more)
+
+
+def forecast(**more: Any) -> Forecast:
+    """Of the one job that waits."""
+    plain = Forecast(
+        job="team-a/submitted",
+        team="team-a",
+        priority="dev",
+        gpus=4,
+        at=0,
+        learned_until=0,
+        earliest=0,
+        median=0,
+        latest=0,
+        starts=(),
+        runs=0,
+        unstarted=0,
+        seconds=9000,
+        seed=0,
+        place=1,
+        waiting=1,
+        ahead=(),
+        ends=(),
+        preempts=(),
+        left_out={},
     )
     return replace(plain, **more)
 

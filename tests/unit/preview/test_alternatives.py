@@ -21,6 +21,7 @@ from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Nodes
 from muster.replay.recording import Job
 from tests.unit.model.model_stacks import gpus, two_teams
+from tests.unit.preview.preview_world import forecast
 
 _STACK = two_teams(Allowance(quota={"l4": gpus(8), "h100": gpus(32)}))
 
@@ -77,27 +78,13 @@ def test_what_fits_no_pool_is_no_alternative(tmp_path: Path) -> None:
 
 def _forecast(*starts: float) -> Forecast:
     ordered = sorted(starts)
-    return Forecast(
-        job="team-a/submitted",
-        team="team-a",
-        priority="dev",
-        gpus=4,
-        at=0,
-        learned_until=0,
+    return forecast(
         earliest=ordered[0],
         median=ordered[len(ordered) // 2],
         latest=ordered[-1],
         starts=starts,
         runs=len(starts),
         unstarted=starts.count(NEVER),
-        seconds=9000,
-        seed=0,
-        place=1,
-        waiting=1,
-        ahead=(),
-        ends=(),
-        preempts=(),
-        left_out={},
     )
 
 

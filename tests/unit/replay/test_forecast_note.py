@@ -5,32 +5,22 @@ from dataclasses import replace
 import pytest
 
 from muster.replay.figures import NEVER
-from muster.replay.forecast import Forecast
 from muster.replay.forecaster import next_note, to_note
+from tests.unit.preview.preview_world import forecast
 
 _AT = 1_764_067_200.0  # 2025-11-25 10:40 UTC
 _HOUR = 3600.0
-_FORECAST = Forecast(
+_FORECAST = forecast(
     job="team-a/train",
-    team="team-a",
-    priority="dev",
     gpus=8,
     at=_AT,
-    learned_until=_AT,
     earliest=2 * _HOUR + 60,
     median=3 * _HOUR,
     latest=5 * _HOUR + 60,
-    starts=(),
     runs=20,
-    unstarted=0,
     seconds=3 * 86_400,
-    seed=0,
     place=3,
     waiting=7,
-    ahead=(),
-    ends=(),
-    preempts=(),
-    left_out={},
 )
 _TAIL = ", place 3 of 7, as of 2025-11-25T10:40Z"
 
