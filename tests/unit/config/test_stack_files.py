@@ -191,14 +191,6 @@ def test_aliases_cannot_make_a_short_file_endless() -> None:
     assert "more than" in message
 
 
-def test_merge_keys_cannot_make_a_short_file_endless() -> None:
-    bomb = "config:\n  muster:a: &a {x: y}\n"
-    for name, before in zip("bcdefghijkl", "abcdefghijk", strict=True):
-        bomb += f"  muster:{name}: &{name}\n    <<: [{','.join([f'*{before}'] * 9)}]\n"
-    (message,) = mistakes(bomb).values()
-    assert "aliases make more than 1000000 characters of it" in message
-
-
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

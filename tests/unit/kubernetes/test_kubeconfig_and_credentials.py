@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.kubernetes.client import Credentials
+from muster.kubernetes.client import Credentials, connect
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 
 
@@ -27,12 +27,17 @@ def plugin(folder: Path, script: str) -> dict[str, Any]:
     program = folder / "plugin"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "args": ["x"]}}
+    env = [{"name": "TOKEN", "value": "from-plugin"}]
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": str(program), "args": ["x"], "env": env}}
 
 
 def test_a_missing_context_is_told_with_those_that_there_are() -> None:
     with pytest.raises(KubeconfigError, match=r"no context 'prod'\. Fix: use one of its contexts: c"):
         load_access(config({}), "prod")
+    without = json.loads(config({})) | {"current-context": ""}
+    with pytest.raises(KubeconfigError, match=r"no current context\. Fix: use one of its contexts: c\."):
+        load_access(json.dumps(without), None)
 
 
 def test_no_credential_is_in_a_repr_or_an_error() -> None:
@@ -52,10 +57,40 @@ def test_paths_in_a_kubeconfig_are_beside_it(tmp_path: Path) -> None:
 def test_the_first_of_several_files_to_name_a_thing_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, server in (("one", "http://one"), ("two", "http://two")):
+    for name, server in (("one", "http://one/"), ("two", "http://two/")):
         (tmp_path / name).write_text(config({}, server=server))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{tmp_path / 'two'}")
     assert load_access(None, None).server == "http://one"
+
+
+def test_a_token_file_is_beside_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc\n")
+    (tmp_path / "config").write_text(config({"tokenFile": "token"}))
+    access = load_access(str(tmp_path / "config"), None)
+    assert Credentials(access).headers() == {"Authorization": "Bearer abc"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        ({"server": "http://plain.example"}, "has no https"),
+        ({"certificate-authority": "gone.crt"}, "gone.crt"),
+        ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be parsed"),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_by_tls_is_refused_with_the_cause(
+    tmp_path: Path, cluster: dict[str, str], message: str
+) -> None:
+    (tmp_path / "config").write_text(config({}, **{"server": "https://k8s.example:6443", **cluster}))
+    with pytest.raises(KubeconfigError, match=message):
+        connect(tmp_path / "config")
+
+
+@pytest.mark.parametrize("text", ["[", "a: b", "", "[1]"])
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(KubeconfigError):
+        connect(tmp_path / "config")
 
 
 def test_paths_are_beside_the_file_that_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +111,7 @@ def test_data_that_is_not_base64_is_refused_by_name() -> None:
 def test_a_plugin_is_asked_once_until_its_token_is_refused(tmp_path: Path) -> None:
     script = f"""echo asked >> {tmp_path}/log
 test -n "$KUBERNETES_EXEC_INFO" || exit 3
-echo '{{"kind": "ExecCredential", "status": {{"token": "from-plugin"}}}}'"""
+printf '{{"kind": "ExecCredential", "status": {{"token": "%s"}}}}' "$TOKEN\""""
     credentials = Credentials(load_access(config(plugin(tmp_path, script)), None))
     for _ in range(3):
         assert credentials.headers() == {"Authorization": "Bearer from-plugin"}

@@ -142,18 +142,6 @@ def test_reasons_are_listed_with_their_teams() -> None:
     assert "| 7 | `team-0`, `team-1`, `team-2`, `team-3`, `team-4` and 2 more | `no GPU` |" in text
 
 
-def test_an_interrupted_simulation_prints_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("muster.replay.player.ensure_player", stopped)
-    stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
-    assert main(["what-if", stack, "--base", stack, "--synthetic", "1+1"]) == 130
-    assert capsys.readouterr().err == "Error: interrupted.\n"
-
-
 def test_an_unfinished_simulation_is_reported() -> None:
     text = _text(_compared(_outcome(is_settled=False, seconds=600.0)))
     assert "Kueue was not done with head after 600 s" in text

@@ -148,24 +148,6 @@ def test_a_recording_of_the_first_version_is_read_and_gets_nodes_from_its_second
     assert load_recording(path, most_older=0).header.nodes_from == 70.0
 
 
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ('{"node": {"id": "x"}}', "node: a required field of Node is missing"),
-        (
-            '{"node": {"id": "x", "pool": "", "machine": "", "created": 1, "left": -1}}',
-            "a time is not between 1970 and 9999",
-        ),
-    ],
-)
-def test_an_error_names_the_line_of_a_node(tmp_path: Path, line: str, named: str) -> None:
-    path = tmp_path / "bad.jsonl"
-    write_recording(path, Recording(header=HEADER, jobs=()))
-    path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(Exception, match=named):
-        load_recording(path)
-
-
 def _belonging(job: str, asked: float) -> ObjectMeta:
     created = datetime.fromtimestamp(asked, UTC)
     labels = {names.WORKLOAD_UID_LABEL: job}

@@ -115,6 +115,11 @@ def test_bytes_that_are_no_recording_are_refused_with_a_fix(
         ('{"job": {"id": "x"}}', "line 2: job: a required field of Job is missing"),
         ('{"job": {"id": "x", "team": 3, "created": 1, "pod_sets": []}}', "job.team: expected str"),
         ('{"job": {"id": "x", "team": "a", "created": 1, "pod_sets": [], "extra": 1}}', "expected Job"),
+        ('{"node": {"id": "x"}}', "node: a required field of Node is missing"),
+        (
+            '{"node": {"id": "x", "pool": "", "machine": "", "created": 1, "left": -1}}',
+            "a time is not between 1970 and 9999",
+        ),
         ('{"jobs": {}}', "unknown key 'jobs'; allowed: header, job, node, mark, gap"),
         ('{"job": {}', "not JSON"),
         ('{"mark": 1e15}', "a time is not between 1970 and 9999"),
