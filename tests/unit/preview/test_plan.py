@@ -121,6 +121,7 @@ def test_lists_of_one_length_are_compared_by_place_and_others_as_a_whole() -> No
         ('{"resources": []}', "neither steps nor diagnostics"),
         ('{"steps": {}}', "not the output of"),
         ("Previewing update (dev)", "not JSON in line 1"),
+        ('{"steps": [{"op": "upd', "the file is incomplete"),
         ('{"steps": []}\n{"steps": []}', "more than one JSON document"),
         ("[" * 200_000, "not a plan"),
     ],
