@@ -12,7 +12,8 @@ from muster.provider.manifests import Ref, same_meaning
 from muster.provider.resource import Written, delete, inventory, read_live, write
 from tests.unit.bundle.fake_api import FakeApi
 
-QUEUE = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/team"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+QUEUE = f"/apis/{KUEUE}/clusterqueues/team"
 
 
 @pytest.fixture
@@ -34,14 +35,22 @@ def body(kind: str, name: str, *, version: str = "v1", namespace: str = "", **re
 
 
 def team(**spec: Any) -> str:
-    kueue = "kueue.x-k8s.io/v1beta2"
     return json.dumps(
         [
-            body("LocalQueue", "default", version=kueue, namespace="team"),
-            body("ClusterQueue", "team", version=kueue, spec=spec),
+            body("LocalQueue", "default", version=KUEUE, namespace="team"),
+            body("ClusterQueue", "team", version=KUEUE, spec=spec),
             body("Namespace", "team"),
         ]
     )
+
+
+def flavors(*names: str) -> dict[str, str]:
+    return {"flavors": json.dumps([body("ResourceFlavor", name, version=KUEUE) for name in names])}
+
+
+def metadata_of(api: FakeApi, flavor: str) -> dict[str, Any]:
+    found: dict[str, Any] = api.objects[f"/apis/{KUEUE}/resourceflavors/{flavor}"]["metadata"]
+    return found
 
 
 async def put(
@@ -127,9 +136,8 @@ async def test_a_field_of_others_that_means_the_same_is_taken_over(api: FakeApi,
 async def test_a_write_between_reading_and_taking_over_is_not_overwritten(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.objects[QUEUE] = body(
-        "ClusterQueue", "team", version="kueue.x-k8s.io/v1beta2", spec={"fairSharing": {"weight": "1"}}
-    )
+    spec = {"fairSharing": {"weight": "1"}}
+    api.objects[QUEUE] = body("ClusterQueue", "team", version=KUEUE, spec=spec)
     api.objects[QUEUE]["metadata"]["resourceVersion"] = "1"
     api.holders[QUEUE] = ("kubectl", ".spec.fairSharing.weight")
     read = cluster.get
@@ -226,18 +234,14 @@ async def test_a_finalizer_that_hangs_is_named_and_what_waits_for_it_stays(
 async def test_a_flavor_that_queues_still_use_is_asked_to_go_and_not_waited_for(
     api: FakeApi, cluster: Cluster
 ) -> None:
-    def flavors(*names: str) -> dict[str, str]:
-        kueue = "kueue.x-k8s.io/v1beta2"
-        return {"flavors": json.dumps([body("ResourceFlavor", name, version=kueue) for name in names])}
-
     first = await put(cluster, flavors("l4", "h100"))
-    path = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/h100"
-    api.objects[path]["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
+    metadata = metadata_of(api, "h100")
+    metadata["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
     second = await put(cluster, flavors("l4"), flavors("l4", "h100"), first.state)
     assert second.failures == ()
-    assert api.objects[path]["metadata"]["deletionTimestamp"]
-    assert "kueue.x-k8s.io/v1beta2 ResourceFlavor h100" in second.state["objects"]
-    del api.objects[path]
+    assert metadata["deletionTimestamp"]
+    assert f"{KUEUE} ResourceFlavor h100" in second.state["objects"]
+    del api.objects[f"/apis/{KUEUE}/resourceflavors/h100"]
     assert (await drop(cluster, second.state)).failures == ()
 
 
@@ -257,20 +261,20 @@ async def test_a_flavor_that_a_person_deleted_while_queues_use_it_is_made_anew(
     api: FakeApi, cluster: Cluster
 ) -> None:
     """Kueue would keep it until no queue names it; nothing else keeps it."""
-    flavor = {"flavors": json.dumps([body("ResourceFlavor", "l4", version="kueue.x-k8s.io/v1beta2")])}
+    flavor = flavors("l4")
     first = await put(cluster, flavor)
-    metadata = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    metadata = metadata_of(api, "l4")
     metadata |= {"deletionTimestamp": "now", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
     assert (await put(cluster, flavor, flavor, first.state)).failures == ()
-    made = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    made = metadata_of(api, "l4")
     assert "deletionTimestamp" not in made
     assert made["uid"] != metadata["uid"]
 
 
 async def test_a_flavor_with_a_finalizer_of_others_is_waited_for(api: FakeApi, cluster: Cluster) -> None:
-    flavor = {"flavors": json.dumps([body("ResourceFlavor", "l4", version="kueue.x-k8s.io/v1beta2")])}
+    flavor = flavors("l4")
     first = await put(cluster, flavor)
-    metadata = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
+    metadata = metadata_of(api, "l4")
     metadata |= {"deletionTimestamp": "now", "finalizers": ["kueue.x-k8s.io/resource-in-use", "other/one"]}
     (failure,) = (await put(cluster, flavor, flavor, first.state, seconds=3)).failures
     assert "other/one" in failure

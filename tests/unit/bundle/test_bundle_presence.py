@@ -9,6 +9,7 @@ from pulumi.runtime.proto import provider_pb2
 from muster.provider.manifests import Ref
 from muster.provider.provider import describe, to_struct
 from tests.unit.bundle.fake_api import FakeApi
+from tests.unit.bundle.test_bundle_converge import body
 from tests.unit.bundle.test_bundle_provider import (
     URN,
     api,
@@ -23,16 +24,12 @@ from tests.unit.bundle.test_bundle_provider import (
 __all__ = ["api", "configured", "plugin", "port"]
 
 
-def body(api_version: str, kind: str, name: str, **metadata: str) -> dict[str, Any]:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}}
-
-
 TEAM = json.dumps(
     [
-        body("v1", "Namespace", "team-a"),
-        body("v1", "ConfigMap", "budget", namespace="team-a"),
-        body("kueue.x-k8s.io/v1beta2", "ClusterQueue", "team-a"),
-        body("kueue.x-k8s.io/v1beta2", "LocalQueue", "default", namespace="team-a"),
+        body("Namespace", "team-a"),
+        body("ConfigMap", "budget", namespace="team-a"),
+        body("ClusterQueue", "team-a", version="kueue.x-k8s.io/v1beta2"),
+        body("LocalQueue", "default", version="kueue.x-k8s.io/v1beta2", namespace="team-a"),
     ]
 )
 SPACE = "/api/v1/namespaces/team-a"

@@ -16,10 +16,11 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from muster.provider.provider import UNKNOWN, from_struct, to_struct
 from tests.unit.bundle.fake_api import FakeApi
+from tests.unit.bundle.test_bundle_converge import body
 
 PLUGIN = Path(__file__).parents[3] / "muster" / "provider" / "bin" / "pulumi-resource-muster"
 URN = "urn:pulumi:local::muster::muster:index:Queues$muster:k8s:Bundle::team-a"
-NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+NAMESPACE = json.dumps(body("Namespace", "team-a"))
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ async def test_a_preview_writes_nothing(plugin: Any, api: FakeApi) -> None:
 
 
 async def test_only_the_changed_key_is_in_the_diff(plugin: Any) -> None:
-    other = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+    other = json.dumps(body("Namespace", "x"))
     before, after = inputs(a=NAMESPACE, b=other, c=other), inputs(a=NAMESPACE, b=NAMESPACE, d=other)
     found = await diff(plugin, before, after)
     kinds = {path: change.kind for path, change in found.detailedDiff.items()}
@@ -177,9 +178,9 @@ async def test_another_cluster_is_a_replacement_and_its_objects_are_left_alone(
 async def test_what_failed_in_part_is_kept_with_what_was_done(plugin: Any, api: FakeApi) -> None:
     path = "/api/v1/namespaces/team-a/configmaps/c"
     api.refusals[path] = [(422, {"reason": "Invalid", "message": "data: Invalid value"})]
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team-a"}}
+    both = [json.loads(NAMESPACE), body("ConfigMap", "c", namespace="team-a")]
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await create(plugin, team_a=json.dumps([json.loads(NAMESPACE), body]))
+        await create(plugin, team_a=json.dumps(both))
     details = dict(caught.value.trailing_metadata() or ())["grpc-status-details-bin"]
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status_pb2.Status.FromString(details).details[0].Unpack(failed)
@@ -211,10 +212,10 @@ async def test_a_preview_before_the_cluster_exists_needs_none(plugin: Any) -> No
 
 async def test_cancelling_answers_what_is_under_way(configured: Any, api: FakeApi) -> None:
     api.unserved.add("ConfigMap")
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
+    config_map = json.dumps(body("ConfigMap", "c", namespace="n"))
     with running() as port:
         async with connected(port, configured) as plugin:
-            creating = asyncio.ensure_future(create(plugin, a=json.dumps(body)))
+            creating = asyncio.ensure_future(create(plugin, a=config_map))
             while "v1" not in api.asked:
                 await asyncio.sleep(0.01)
             await plugin.Cancel(empty_pb2.Empty())

@@ -31,6 +31,7 @@ from muster.scaffold.project import Target, stack_text
 ROOT: Final = Path(__file__).resolve().parents[3]
 SCHEMA: Final = stack_schema()
 VALIDATOR: Final = Draft202012Validator(SCHEMA)
+PART: Final = Draft202012Validator(part_schema())
 INVENTED: Final = "inventedKey"
 # Keys that a reader knows only to refuse them with a better fix.
 REFUSED: Final = {"flavors": "gangAdmission", "multiKueue": "kueue", "connectionString": "usageDBConfig"}
@@ -66,10 +67,11 @@ def test_the_schema_is_one() -> None:
 
 
 @pytest.mark.parametrize("path", [*SHIPPED, *MAXIMAL], ids=named)
-def test_every_shipped_stack_fits(path: Path) -> None:
+def test_every_shipped_stack_fits_and_may_be_a_part(path: Path) -> None:
     document = parse_text(path.read_text(encoding="utf-8"), source=str(path))
     assert document.values
     assert refusals(document.values) == []
+    assert [error.message for error in PART.iter_errors({"config": document.values})] == []
 
 
 @pytest.mark.parametrize("target", Target)
@@ -427,9 +429,6 @@ def test_a_mistake_is_refused_by_both(form: Mapping[str, str]) -> None:
     assert [each for each in examine(document)[1] if each.level == "error"] != []
 
 
-PART: Final = Draft202012Validator(part_schema())
-
-
 def test_a_file_that_is_a_part_may_leave_out_and_remove_every_key() -> None:
     for part in (
         "muster:extends: base",
@@ -439,12 +438,6 @@ def test_a_file_that_is_a_part_may_leave_out_and_remove_every_key() -> None:
         "muster:gangAdmission: {retry: {base: null}}",
     ):
         assert PART.is_valid({"config": yaml.safe_load(part)}), part
-
-
-@pytest.mark.parametrize("path", [*SHIPPED, *MAXIMAL], ids=named)
-def test_a_whole_stack_fits_the_schema_of_a_part(path: Path) -> None:
-    document = parse_text(path.read_text(encoding="utf-8"), source=str(path))
-    assert [error.message for error in PART.iter_errors({"config": document.values})] == []
 
 
 @pytest.mark.parametrize(

@@ -298,25 +298,17 @@ def test_the_backend_is_what_pulumi_is_logged_in_to(tmp_path: Path) -> None:
     assert examine.read_backend_url({"PULUMI_HOME": str(tmp_path)}) == "s3://c"
 
 
-def test_a_lock_is_reported_with_its_fix(tmp_path: Path) -> None:
-    here = where(tmp_path, backend=f"file://{tmp_path}")
-    assert by_state(list(examine.check_lock(here))) == [("lock", State.OK)]
-    folder = tmp_path / ".pulumi/locks/organization/muster/here"
-    folder.mkdir(parents=True)
-    (folder / "1.json").write_text("{}")
-    (found,) = examine.check_lock(here)
-    assert found.state is State.FAILED
-    assert found.fix.endswith("pulumi cancel --stack here")
-
-
 def test_a_lock_in_files_names_its_process_and_whether_that_has_ended(tmp_path: Path) -> None:
     here = where(tmp_path, backend=f"file://{tmp_path}")
+    assert by_state(list(examine.check_lock(here))) == [("lock", State.OK)]
     folder = tmp_path / ".pulumi/locks/organization/muster/here"
     folder.mkdir(parents=True)
     content = {"username": "ada", "hostname": socket.gethostname(), "timestamp": "2026-11-23T09:37:35.7Z"}
     # No process has this number: pid_max is at most 2^22.
     (folder / "1.json").write_text(json.dumps(content | {"pid": 2**22 + 1}))
     (found,) = examine.check_lock(here)
+    assert found.state is State.FAILED
+    assert found.fix.endswith("pulumi cancel --stack here")
     assert f"process {2**22 + 1} of ada on" in found.message
     assert "since 2026-11-23 09:37:35 UTC, which has ended without removing it" in found.message
 

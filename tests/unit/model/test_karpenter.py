@@ -81,10 +81,22 @@ def test_every_object_of_karpenter_fits_its_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "capacity"), [(CPU, "on-demand"), (T4, "spot"), (A100, "reserved"), (H100, "reserved")]
+    ("wanted", "capacity", "limits", "expires"),
+    [
+        (CPU, "on-demand", {"cpu": "32"}, "720h"),
+        (T4, "spot", {"nvidia.com/gpu": "4"}, "Never"),
+        (A100, "reserved", {"nvidia.com/gpu": "32"}, "Never"),
+        (H100, "reserved", {"nvidia.com/gpu": "32"}, "Never"),
+    ],
 )
-def test_a_node_pool_buys_its_one_machine_as_its_pool_says(wanted: Pool, capacity: str) -> None:
-    found = required(karpenter.node_pool(wanted, KARPENTER))
+def test_a_node_pool_buys_its_one_machine_as_its_pool_says(
+    wanted: Pool, capacity: str, limits: dict[str, str], expires: str
+) -> None:
+    """No more nodes than the pool has over all zones, and no GPU node that expires under a gang."""
+    made = karpenter.node_pool(wanted, KARPENTER)
+    assert made["spec"]["limits"] == limits
+    assert made["spec"]["template"]["spec"]["expireAfter"] == expires
+    found = required(made)
     assert found["karpenter.sh/capacity-type"] == [capacity]
     assert found["node.kubernetes.io/instance-type"] == [wanted.machine.name]
     assert found["topology.kubernetes.io/zone"] == list(wanted.zones or ZONES)
@@ -110,11 +122,6 @@ def test_nodes_are_labelled_and_tainted_as_those_of_node_groups_are() -> None:
     assert "taints" not in karpenter.node_pool(CPU, KARPENTER)["spec"]["template"]["spec"]
 
 
-def test_a_pool_holds_no_more_than_its_max_nodes_over_all_zones() -> None:
-    assert karpenter.node_pool(H100, KARPENTER)["spec"]["limits"] == {"nvidia.com/gpu": "32"}
-    assert karpenter.node_pool(CPU, KARPENTER)["spec"]["limits"] == {"cpu": "32"}
-
-
 @pytest.mark.parametrize("cluster", [KARPENTER, AUTO])
 def test_no_running_pod_is_moved_to_save_money_and_a_whole_gang_is_given_back_at_once(
     cluster: EksCluster,
@@ -125,14 +132,6 @@ def test_no_running_pod_is_moved_to_save_money_and_a_whole_gang_is_given_back_at
         assert disruption["consolidateAfter"] not in ("Never", "0s")
         allowed = {reason: each["nodes"] for each in disruption["budgets"] for reason in each["reasons"]}
         assert allowed == {"Empty": "100%", "Drifted": "1"}
-
-
-def test_a_gpu_node_does_not_expire_under_a_gang() -> None:
-    found = {
-        each.name: karpenter.node_pool(each, KARPENTER)["spec"]["template"]["spec"]["expireAfter"]
-        for each in POOLS
-    }
-    assert found == {"cpu": "720h", "t4": "Never", "a100": "Never", "h100": "Never"}
 
 
 def test_a_class_launches_as_the_launch_template_of_a_node_group_would() -> None:
@@ -328,8 +327,7 @@ SEVERAL = pool(
 @pytest.mark.parametrize("cluster", [KARPENTER, AUTO])
 def test_a_pool_of_several_ways_takes_its_reservation_and_may_take_others(cluster: EksCluster) -> None:
     objects = made(cluster, SEVERAL)
-    requirements = objects["NodePool", "several"]["spec"]["template"]["spec"]["requirements"]
-    values = {each["key"]: each["values"] for each in requirements}
+    values = required(objects["NodePool", "several"])
     assert values["karpenter.sh/capacity-type"] == ["reserved", "spot", "on-demand"]
     assert "karpenter.k8s.aws/capacity-reservation-type" not in values, "only reserved nodes have it"
     (nodes,) = (

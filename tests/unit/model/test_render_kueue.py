@@ -14,14 +14,13 @@ from muster.model.quantities import parse_quantity
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.render import gang, kueue
-from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, stack, stacks, team, two_teams
+from tests.unit.model.model_stacks import CPU, GKE, H100, L4, gpus, specs, stack, stacks, team, two_teams
 
 Columns = dict[str, dict[str, dict[str, str]]]
 
 
 def queue(some: Stack, name: str) -> dict[str, Any]:
-    objects = next(kueue.team_objects(some, member) for _, member in some.teams() if member.name == name)
-    return next(item["spec"] for item in objects if item["kind"] == "ClusterQueue")
+    return specs(some, "ClusterQueue")[name]
 
 
 def columns(spec: dict[str, Any]) -> Columns:
@@ -54,7 +53,7 @@ def test_every_flavor_has_the_covered_resources_in_their_order(some: Stack) -> N
 
 
 def test_gpu_flavors_do_not_tolerate_their_taint_so_that_a_cpu_head_never_lands_on_one() -> None:
-    by_name = {item["metadata"]["name"]: item["spec"] for item in kueue.flavors(stack())}
+    by_name = specs(stack(), "ResourceFlavor")
     assert by_name["cpu"].keys() == {"nodeLabels"}
     for name in ("l4", "h100"):
         assert by_name[name].pop("nodeLabels")["muster.dev/pool"] == name
@@ -84,11 +83,7 @@ def test_borrow_all_has_no_limit_and_lend_none_gives_nothing() -> None:
     spec = columns(queue(two_teams(allowance), "team-a"))
     assert spec["l4"]["nvidia.com/gpu"] == {"nominalQuota": "2", "lendingLimit": "0"}
     assert spec["l4"]["memory"]["lendingLimit"] == "0"
-    assert set(spec) == {
-        "cpu",
-        "l4",
-        "h100",
-    }  # what may be borrowed without limit must be a flavor of the queue
+    assert {*spec} == {"cpu", "l4", "h100"}, "what may be borrowed without limit is a flavor of the queue"
 
 
 def test_a_pool_without_quota_or_borrowing_is_no_flavor_of_the_queue() -> None:
@@ -229,9 +224,8 @@ def test_the_order_of_the_file_decides_nothing(shuffler: random.Random) -> None:
 
 def test_the_gang_policy_asks_for_the_scarcest_pool_first_and_for_none_that_is_not_queued() -> None:
     fixed = replace(CPU, min_nodes=5)
-    flavors = {
-        flavor["name"]: flavor for flavor in gang.policy(stack(pools=(fixed, L4, H100)))["spec"]["flavors"]
-    }
+    listed = gang.policy(stack(pools=(fixed, L4, H100)))["spec"]["flavors"]
+    flavors = {flavor["name"]: flavor for flavor in listed}
     assert flavors["h100"]["scarcity"] > flavors["l4"]["scarcity"]
     assert flavors["cpu"]["provisioningClassName"] == ""
     assert flavors["cpu"]["verifyNodes"] is True

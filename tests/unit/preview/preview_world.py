@@ -29,6 +29,16 @@ ROOT = HERE.parents[2]
 LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
 KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
 KAI_PROD = config.load(KAI)
+# A stack file up to its departments: a pool of eight GPUs.
+LAB = """\
+config:
+  muster:cluster: {provider: existing, name: lab, context: lab}
+  muster:pools:
+    cpu: {machine: local-cpu, minNodes: 1, maxNodes: 1}
+    l4: {accelerator: nvidia-l4, machine: local-l4, maxNodes: 8}
+  muster:priorities: {prod: 1000, dev: 100}
+  muster:departments:
+"""
 # What `pulumi preview --json` (3.200) printed for stack `local` with one team changed, one new, one gone and
 # one priority of another value; stack traces and unchanged inputs are left out.
 PLAN = HERE / "plan.json"

@@ -9,12 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
-from muster.config import load, parse
+from muster.config import load
 from muster.config.document import ConfigError
-from muster.config.edit import template
 from muster.controller.kube.errors import Conflict, Status
 from muster.controller.kube.resource import Key
 from muster.live.fields import from_json
@@ -28,6 +26,7 @@ from muster.replay.recording_file import write_recording
 from muster.usage.bill import By, format_bill, to_bill
 from muster.usage.budgets import Budget, BudgetMetrics, Keeper, Order, hours_by_team, judge
 from muster.usage.inputs import month_of, read_books, to_terms
+from tests.unit.model.model_stacks import new_config, new_stack
 from tests.unit.usage.test_bill import HOUR, RECORDING, STACK, START
 
 NOW = START + 50 * HOUR
@@ -185,10 +184,8 @@ def test_the_bill_of_a_month_says_how_much_of_its_budget_a_team_has_used() -> No
 # What a stack makes of it
 
 
-def _stack(budgets: object, *, more: dict[str, Any] | None = None) -> Stack:
-    config = yaml.safe_load(template("here", Provider.GKE))["config"]
-    recording = {"muster:recording": {"enabled": True}}
-    return parse({**config, **recording, "muster:budgets": budgets, **(more or {})}, source="x")
+def _stack(budgets: object, **more: Any) -> Stack:
+    return new_stack(Provider.GKE, **{"recording": {"enabled": True}, "budgets": budgets, **more})
 
 
 def test_the_recorders_pod_gets_the_queues_and_the_right_to_stop_them_alone() -> None:
@@ -213,9 +210,9 @@ def test_the_recorders_pod_gets_the_queues_and_the_right_to_stop_them_alone() ->
 @pytest.mark.parametrize(
     ("teams", "more", "where"),
     [
-        ({"team-a": 10}, {"muster:recording": {}}, "muster:budgets"),
-        ({"team-a": 10}, {"muster:recording": {"enabled": True, "ephemeral": True}}, "muster:budgets"),
-        ({"team-a": 10}, {"muster:scheduler": "kai"}, "muster:budgets"),
+        ({"team-a": 10}, {"recording": {}}, "muster:budgets"),
+        ({"team-a": 10}, {"recording": {"enabled": True, "ephemeral": True}}, "muster:budgets"),
+        ({"team-a": 10}, {"scheduler": "kai"}, "muster:budgets"),
         ({"team-z": 10}, {}, "muster:budgets.teams.team-z"),
         ({"team-a": 0}, {}, "muster:budgets.teams.team-a"),
     ],
@@ -224,18 +221,17 @@ def test_budgets_that_cannot_work_are_refused(
     teams: dict[str, int], more: dict[str, Any], where: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        _stack({"teams": teams}, more=more)
+        _stack({"teams": teams}, **more)
     assert where in [each.path for each in caught.value.violations]
 
 
 def test_a_team_whose_queue_the_stack_stops_has_no_budget() -> None:
     stack = _stack({"teams": {"team-a": 10}})
     assert stack.recording == RecordingSettings(enabled=True)
-    config = yaml.safe_load(template("here", Provider.GKE))["config"]
-    departments = config["muster:departments"]
+    departments = new_config(Provider.GKE)["muster:departments"]
     departments["research"]["teams"]["team-a"]["kueue"] = {"localQueues": {"default": {"stopPolicy": "Hold"}}}
     with pytest.raises(ConfigError, match="stopPolicy"):
-        _stack({"teams": {"team-a": 10}}, more={"muster:departments": departments})
+        _stack({"teams": {"team-a": 10}}, departments=departments)
 
 
 def test_what_scrapes_the_metrics_of_muster_finds_those_of_budgets() -> None:
@@ -248,9 +244,7 @@ def test_what_scrapes_the_metrics_of_muster_finds_those_of_budgets() -> None:
     (policy,) = (each for each in found if each["kind"] == "NetworkPolicy")
     (way_in,) = policy["spec"]["ingress"]
     assert way_in["ports"] == [{"protocol": "TCP", "port": port["name"]}]
-    operator = _stack(
-        {"teams": {"team-a": 10}}, more={"muster:observability": {"metrics": "prometheus-operator"}}
-    )
+    operator = _stack({"teams": {"team-a": 10}}, observability={"metrics": "prometheus-operator"})
     monitors = observability.objects(operator, selector={}, port="health")["monitors"]
     assert monitors[-1]["spec"]["selector"] == {"matchLabels": pod["metadata"]["labels"]}
     assert monitors[-1]["spec"]["podMetricsEndpoints"][0]["port"] == port["name"]

@@ -16,18 +16,16 @@ from muster.preview.proposal.search import Key, Knob, StoppedError, Values
 from muster.replay.assumptions import AS_RECORDED
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from tests.unit.model.model_stacks import parsed
+from tests.unit.preview.preview_world import LAB
 from tests.waiting import eventually
 
-_TEXT: Final = """\
-config:
-  muster:cluster: {provider: existing, name: lab, context: lab}
-  muster:pools:
-    cpu: {machine: local-cpu, minNodes: 1, maxNodes: 1}
-    l4: {accelerator: nvidia-l4, machine: local-l4, maxNodes: 8}
-  muster:departments:
+_TEXT: Final = (
+    LAB
+    + """\
     research:
       teams: {vision: {quota: {l4: 2}}, speech: {quota: {l4: 2}}}
 """
+)
 _PLAYER: Final = """\
 #!{python}
 import json, pathlib, sys, time

@@ -5,15 +5,11 @@ import pytest
 from muster.config.edit import StackText
 from muster.preview.proposal.search import Key, Knob, Space, to_space
 from tests.unit.model.model_stacks import parsed
+from tests.unit.preview.preview_world import LAB
 
-_TEXT = """\
-config:
-  muster:cluster: {provider: existing, name: lab, context: lab}
-  muster:pools:
-    cpu: {machine: local-cpu, minNodes: 1, maxNodes: 1}
-    l4: {accelerator: nvidia-l4, machine: local-l4, maxNodes: 8}
-  muster:priorities: {prod: 1000, dev: 100}
-  muster:departments:
+_TEXT = (
+    LAB
+    + """\
     research:
       departments:
         models:
@@ -25,6 +21,7 @@ config:
             detailed: {quota: {l4: {gpus: 1, cpu: 1}}}
             waiting: {}
 """
+)
 
 
 def _space(text: str = _TEXT) -> Space:

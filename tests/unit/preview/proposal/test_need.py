@@ -15,16 +15,12 @@ from muster.replay.figures import Played, wait_of
 from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header
 from tests.unit.model.model_stacks import parsed
+from tests.unit.preview.preview_world import LAB
 
 _HOUR: Final = 3600
-_TEXT: Final = """\
-config:
-  muster:cluster: {provider: existing, name: lab, context: lab}
-  muster:pools:
-    cpu: {machine: local-cpu, minNodes: 1, maxNodes: 1}
-    l4: {accelerator: nvidia-l4, machine: local-l4, maxNodes: 8}
-  muster:priorities: {prod: 1000}
-  muster:departments:
+_TEXT: Final = (
+    LAB
+    + """\
     company:
       departments:
         research:
@@ -33,6 +29,7 @@ config:
         product:
           teams: {speech: {quota: {l4: 4}, lend: {l4: 1}}, ranking: {quota: {l4: 2}}}
 """
+)
 _STACK: Final = parsed(_TEXT)
 _SPACE: Final = to_space(_STACK, StackText(_TEXT))
 _HEADER: Final = Header(scheduler=Scheduler.KUEUE, start=0.0, end=10.0 * _HOUR, source="test")
