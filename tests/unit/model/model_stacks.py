@@ -109,6 +109,12 @@ def new_mistakes(provider: Provider, **sections: Any) -> dict[str, str]:
     return {each.path: f"{each.message} {each.fix}" for each in errors}
 
 
+def pool_of(some: Stack, name: str) -> Pool:
+    found = some.pool(name)
+    assert found is not None
+    return found
+
+
 def specs(some: Stack, kind: str) -> dict[str, dict[str, Any]]:
     """name -> spec of every object of a kind that the stack's scheduler gets."""
     return {each["metadata"]["name"]: each["spec"] for each in queues.objects(some) if each["kind"] == kind}

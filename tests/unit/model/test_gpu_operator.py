@@ -31,7 +31,7 @@ from muster.model.versions import minimum_version_rules
 from muster.model.violations import Violation
 from muster.render.karpenter import user_data
 from tests.unit.model.chart_values import published
-from tests.unit.model.model_stacks import new_config
+from tests.unit.model.model_stacks import new_config, pool_of
 
 TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}
@@ -54,10 +54,14 @@ def violations_of(provider: Provider, **more: Any) -> list[Violation]:
     return examine(parse_text(yaml.safe_dump({"config": written}), source="x"))[1]
 
 
-def wanted(provider: Provider, **more: Any) -> Installation:
-    found = installation(stack(provider, **more))
+def installed(some: Stack) -> Installation:
+    found = installation(some)
     assert found is not None
     return found
+
+
+def wanted(provider: Provider, **more: Any) -> Installation:
+    return installed(stack(provider, **more))
 
 
 def render(provider: Provider, **more: Any) -> dict[str, Any]:
@@ -114,8 +118,7 @@ def test_the_operator_keeps_off_bottlerocket_nodes() -> None:
     l4 = written["muster:pools"]["l4"]
     written["muster:pools"]["own"] = {**l4, "image": "bottlerocket"}
     both = parse(written, source="x")
-    found = installation(both)
-    assert found is not None
+    found = installed(both)
     assert found.has_plugin
     labels = {pool.name: node_labels(pool, both.cluster) for pool in both.pools if pool.is_gpu}
     assert labels == {"l4": {}, "own": {"nvidia.com/gpu.deploy.operands": "false"}}
@@ -146,9 +149,7 @@ def test_the_quota_holds_every_operand_of_every_gpu_node() -> None:
 
 def test_nothing_is_installed_on_nodes_of_an_unknown_cloud() -> None:
     assert installation(stack(Provider.EXISTING)) is None
-    theirs = installation(stack(Provider.EXISTING, cluster={"cloud": "gke"}))
-    assert theirs is not None
-    assert theirs.kind is GpuStack.GKE_MANAGED
+    assert wanted(Provider.EXISTING, cluster={"cloud": "gke"}).kind is GpuStack.GKE_MANAGED
 
 
 @pytest.mark.parametrize("cloud", ["aks", "other"])
@@ -194,22 +195,16 @@ def test_on_oke_driver_toolkit_and_plugin_are_oracles() -> None:
 @pytest.mark.parametrize(("kind", "key"), [("time-slicing", "timeSlicing"), ("mps", "mps")])
 def test_shares_reach_the_plugin_and_its_node_asks_for_them(kind: str, key: str) -> None:
     shared = stack(Provider.EKS, sharing=kind, shares=4)
-    found = installation(shared)
-    assert found is not None
-    plugin = values(found, control_nodes={})["devicePlugin"]["config"]
-    pool = shared.pool("l4")
-    assert pool is not None
-    name = node_labels(pool, shared.cluster)["nvidia.com/device-plugin.config"]
+    plugin = values(installed(shared), control_nodes={})["devicePlugin"]["config"]
+    name = node_labels(pool_of(shared, "l4"), shared.cluster)["nvidia.com/device-plugin.config"]
     entry = yaml.safe_load(plugin["data"][name])
     assert entry["sharing"][key]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 4}]
     assert yaml.safe_load(plugin["data"][plugin["default"]]) == {"version": "v1"}
 
 
 def test_quotas_count_shares() -> None:
-    plain, shared = stack(Provider.EKS).pool("l4"), stack(Provider.EKS, sharing="mps", shares=4).pool("l4")
-    assert plain is not None
-    assert shared is not None
-    assert (plain.max_gpus, shared.max_gpus) == (8, 32)
+    assert pool_of(stack(Provider.EKS), "l4").max_gpus == 8
+    assert pool_of(stack(Provider.EKS, sharing="mps", shares=4), "l4").max_gpus == 32
 
 
 @pytest.mark.parametrize("accelerator", MIG_PROFILES)
@@ -230,20 +225,17 @@ def test_the_mig_manager_reads_the_nodes_label() -> None:
         sharing="mig",
         migProfile="1g.10gb",
     )
-    pool, found = cut.pool("l4"), installation(cut)
-    assert pool is not None
-    assert found is not None
+    pool = pool_of(cut, "l4")
     assert pool.slots_per_node == 56
     assert node_labels(pool, cut.cluster)["nvidia.com/mig.config"] == "all-1g.10gb"
-    rendered = values(found, control_nodes={})
+    rendered = values(installed(cut), control_nodes={})
     assert rendered["mig"] == {"strategy": "single"}
     assert rendered["migManager"]["enabled"] is True
 
 
 def test_on_gke_its_own_plugin_is_configured_by_the_node_pool() -> None:
     shared = stack(Provider.GKE, sharing="time-slicing", shares=4)
-    pool = shared.pool("l4")
-    assert pool is not None
+    pool = pool_of(shared, "l4")
     assert node_labels(pool, shared.cluster) == {}
     asked = gke_sharing(pool, shared.cluster)
     assert asked is not None

@@ -20,7 +20,7 @@ from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.render import karpenter
 from muster.validation import check
-from tests.unit.model.model_stacks import EKS, pool
+from tests.unit.model.model_stacks import EKS, pool, pool_of
 from tests.unit.model.openapi_check import mistakes
 
 ZONES = ("us-east-1a", "us-east-1b")
@@ -284,8 +284,7 @@ def test_auto_mode_reads_a_machine_without_its_interfaces_and_disks() -> None:
       h100: {accelerator: nvidia-h100-80gb, machine: p5.48xlarge, maxNodes: 2}
     muster:departments: {research: {teams: {team-a: {quota: {h100: 8}}}}}
     """
-    h100 = config.parse(yaml.safe_load(text), source="x").pool("h100")
-    assert h100 is not None
+    h100 = pool_of(config.parse(yaml.safe_load(text), source="x"), "h100")
     assert (h100.efa, h100.local_disks) == (False, LocalDisks.NONE)
 
 

@@ -11,7 +11,7 @@ from muster.model.pools import Pool
 from muster.model.stack import Stack
 from muster.render import gang
 from muster.validation import STACK_RULES
-from tests.unit.model.model_stacks import nominal_quotas, parsed, specs
+from tests.unit.model.model_stacks import nominal_quotas, parsed, pool_of, specs
 
 EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
 _STACK: Final = """\
@@ -30,9 +30,7 @@ def _stack(gpu: str, scheduler: str = "kueue") -> Stack:
 
 
 def _pool(gpu: str) -> Pool:
-    pool = _stack(gpu).pool("gpu")
-    assert pool is not None
-    return pool
+    return pool_of(_stack(gpu), "gpu")
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,19 @@ from muster.model.quantities import Millicores, format_cpu
 from muster.model.stack import Stack
 from muster.render import kueue, queuetree
 from muster.render.queues import objects
-from tests.unit.model.model_stacks import stack_text
+from tests.unit.model.model_stacks import parsed, stack_text
 
 _CLUSTER = {"provider": "existing", "name": "x", "context": "x"}
 _CPU = {"name": "cpu", "nominalQuota": 9}
 
 
-def _read(config: dict[str, Any]) -> tuple[Stack | None, list[str]]:
-    stack, found = examine(parse_text(stack_text(config), source="test.yaml"))
-    return stack, [each.path for each in found if each.level == "error"]
+def _stack(config: dict[str, Any]) -> Stack:
+    return parsed(stack_text(config))
+
+
+def _refused(config: dict[str, Any]) -> list[str]:
+    _, found = examine(parse_text(stack_text(config), source="test.yaml"))
+    return [each.path for each in found if each.level == "error"]
 
 
 def _config(teams: dict[str, Any], **others: Any) -> dict[str, Any]:
@@ -41,14 +45,12 @@ def _team(**said: Any) -> dict[str, Any]:
     }
 
 
-def _found(stack: Stack | None, kind: str) -> list[dict[str, Any]]:
-    assert stack is not None
+def _found(stack: Stack, kind: str) -> list[dict[str, Any]]:
     return [each for each in objects(stack) if each["kind"] == kind]
 
 
 def test_groups_that_cover_cpu_are_all_that_the_queue_has() -> None:
-    stack, errors = _read(_config({"cluster-queue": _team()}))
-    assert errors == []
+    stack = _stack(_config({"cluster-queue": _team()}))
     (queue,) = _found(stack, "ClusterQueue")
     flavor = {"name": "default-flavor", "resources": [{"name": "cpu", "nominalQuota": "9"}]}
     assert queue["spec"]["resourceGroups"] == [{"coveredResources": ["cpu"], "flavors": [flavor]}]
@@ -59,11 +61,9 @@ def test_groups_may_name_the_flavor_of_a_pool_and_take_its_cpu_from_the_others()
     pools = {"default-flavor": {"machine": "local-cpu", "maxNodes": 40}}
     config = _config({"exact": _team(), "short": {"namespace": "other"}}, pools=pools)
     config["kueue"] = {"install": False}
-    stack, errors = _read(config)
-    assert errors == []
+    stack = _stack(config)
     exact, short = _found(stack, "ClusterQueue")
     assert [group["coveredResources"] for group in exact["spec"]["resourceGroups"]] == [["cpu"]]
-    assert stack is not None
     (pool,) = stack.pools
     left = format_cpu(Millicores(pool.max_cpu - 9000))
     assert short["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == left
@@ -71,8 +71,9 @@ def test_groups_may_name_the_flavor_of_a_pool_and_take_its_cpu_from_the_others()
 
 def test_groups_that_cover_cpu_do_not_go_with_a_quota() -> None:
     pools = {"l4": {"machine": "local-l4", "maxNodes": 4}}
-    _, errors = _read(_config({"team-a": _team(quota={"l4": 1})}, pools=pools))
-    assert errors == ["muster:departments.alone.teams.team-a.kueue.resourceGroups"]
+    assert _refused(_config({"team-a": _team(quota={"l4": 1})}, pools=pools)) == [
+        "muster:departments.alone.teams.team-a.kueue.resourceGroups"
+    ]
 
 
 def test_the_flavor_of_a_pool_is_exactly_what_is_written() -> None:
@@ -80,19 +81,16 @@ def test_the_flavor_of_a_pool_is_exactly_what_is_written() -> None:
     own = {"exact": True, "nodeLabels": {"gpu": "l4"}, "nodeTaints": [taint]}
     tolerated = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
     pools = {"l4": {"machine": "local-l4", "maxNodes": 4, "kueue": {**own, **tolerated}}}
-    stack, errors = _read(_config({"a": _team()}, pools=pools))
-    assert errors == []
+    stack = _stack(_config({"a": _team()}, pools=pools))
     flavor = next(each for each in _found(stack, "ResourceFlavor") if each["metadata"]["name"] == "l4")
     assert flavor["spec"] == {"nodeLabels": {"gpu": "l4"}, "nodeTaints": [taint], **tolerated}
     with_gangs = _config({}, pools=pools, gangAdmission="muster", tenancy="enforce")
-    assert _read(with_gangs)[1] == ["muster:pools.l4.kueue.exact"]
+    assert _refused(with_gangs) == ["muster:pools.l4.kueue.exact"]
 
 
 def test_existing_namespaces_get_queues_and_nothing_else() -> None:
     doors = {"user-queue": {"namespaces": ["default", "research"]}}
-    stack, errors = _read(_config({"a": _team(kueue={"localQueues": doors})}))
-    assert errors == []
-    assert stack is not None
+    stack = _stack(_config({"a": _team(kueue={"localQueues": doors})}))
     own = kueue.by_department(stack)["alone"]["a"]
     assert [(each["kind"], each["metadata"].get("namespace")) for each in own] == [
         ("ClusterQueue", None),
@@ -111,36 +109,32 @@ def test_existing_namespaces_get_queues_and_nothing_else() -> None:
 
 def test_teams_share_an_existing_namespace_if_their_queues_have_names_of_their_own() -> None:
     both = {"a": _team(), "b": _team(localQueue="other-queue")}
-    stack, errors = _read(_config(both))
-    assert errors == []
-    assert stack is not None
+    stack = _stack(_config(both))
     said = queuetree.submissions(stack)
     assert {team: each.queues[0].name for team, each in said.items()} == {
         "a": "user-queue",
         "b": "other-queue",
     }
-    _, errors = _read(_config({"a": _team(), "b": _team()}))
-    assert errors == ["muster:departments.alone.teams.b.kueue.localQueues.user-queue"]
+    assert _refused(_config({"a": _team(), "b": _team()})) == [
+        "muster:departments.alone.teams.b.kueue.localQueues.user-queue"
+    ]
 
 
 def test_a_queue_without_a_door_has_no_local_queue() -> None:
-    stack, errors = _read(_config({"a": _team(kueue={"localQueues": {"user-queue": {"namespaces": []}}})}))
-    assert errors == []
+    stack = _stack(_config({"a": _team(kueue={"localQueues": {"user-queue": {"namespaces": []}}})}))
     assert _found(stack, "LocalQueue") == []
 
 
 def test_existing_namespaces_go_with_nothing_that_needs_their_labels() -> None:
     config = _config({"a": _team(members=["people@example.com"])}, tenancy={"namespaces": "existing"})
     del config["gangAdmission"]
-    _, errors = _read(config)
-    assert errors == [
+    assert _refused(config) == [
         "muster:tenancy.namespaces",
         "muster:tenancy.namespaces",
         "muster:departments.alone.teams.a.members",
     ]
     named = _config({"a": _team(kueue={"localQueues": {"b": {"namespaces": ["c"]}}})}, tenancy="off")
-    _, errors = _read(named)
-    assert errors == ["muster:departments.alone.teams.a.kueue.localQueues.b.namespaces"]
+    assert _refused(named) == ["muster:departments.alone.teams.a.kueue.localQueues.b.namespaces"]
 
 
 def test_kueues_own_check_comes_with_a_configuration_of_the_stack() -> None:
@@ -156,18 +150,16 @@ def test_kueues_own_check_comes_with_a_configuration_of_the_stack() -> None:
     }
     config = _config({"a": _team(kueue={"admissionChecks": {"gpu": "all"}})})
     config["kueue"] |= {"admissionChecks": {"gpu": check}, "provisioningRequestConfigs": {"flex": flex}}
-    stack, errors = _read(config)
-    assert errors == []
+    stack = _stack(config)
     (made,) = _found(stack, "ProvisioningRequestConfig")
     assert (made["metadata"]["name"], made["spec"]) == ("flex", flex)
     del config["kueue"]["provisioningRequestConfigs"]
-    assert _read(config)[1] == ["muster:kueue.admissionChecks.gpu.controllerName"]
+    assert _refused(config) == ["muster:kueue.admissionChecks.gpu.controllerName"]
 
 
 def test_a_priority_has_a_description_of_its_own() -> None:
     said = {"prod": {"value": 1000, "description": "Serving."}, "dev": 100}
-    stack, errors = _read(_config({"a": _team()}, priorities=said))
-    assert errors == []
+    stack = _stack(_config({"a": _team()}, priorities=said))
     prod, dev = _found(stack, "WorkloadPriorityClass")
     assert (prod["value"], prod["description"]) == (1000, "Serving.")
     assert dev["description"].startswith("Priority dev (100)")

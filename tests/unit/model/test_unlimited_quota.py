@@ -4,12 +4,11 @@ from typing import Final
 
 from muster.model.kueue.tree import in_pool_unit, nominal_quota, to_tree
 from muster.model.names import GPU_RESOURCE
-from muster.model.pools import Pool
 from muster.model.quotas import quota, unnamed
 from muster.model.stack import Stack
 from muster.preview.figures import format_amount, format_signed
 from muster.render import queuetree
-from tests.unit.model.model_stacks import nominal_quotas, parsed, specs
+from tests.unit.model.model_stacks import nominal_quotas, parsed, pool_of, specs
 
 _STACK: Final = """\
 config:
@@ -30,12 +29,6 @@ def _stack(scheduler: str = "kueue", cpu: str = "unlimited") -> Stack:
     return parsed(_STACK % (scheduler, cpu))
 
 
-def _pool(stack: Stack, name: str) -> Pool:
-    pool = stack.pool(name)
-    assert pool is not None
-    return pool
-
-
 def test_kueue_gets_more_than_the_pool_has() -> None:
     assert nominal_quotas(_stack(), "open") == {
         "cpu": {"cpu": "1M", "memory": "100Ti", GPU_RESOURCE: "0"},
@@ -54,7 +47,7 @@ def test_kai_gets_its_own_word() -> None:
 def test_it_takes_nothing_from_the_share_of_others() -> None:
     for cpu in ("unlimited", "0"):
         stack = _stack(cpu=cpu)
-        pool = _pool(stack, "cpu")
+        pool = pool_of(stack, "cpu")
         (team,) = [team for _, team in stack.teams() if team.name == "team-a"]
         owned = quota(unnamed(stack), team.allowance, pool, weight=team.weight)
         assert owned is not None
@@ -63,7 +56,7 @@ def test_it_takes_nothing_from_the_share_of_others() -> None:
 
 def test_the_report_has_the_word() -> None:
     stack = _stack()
-    pool = _pool(stack, "l4")
+    pool = pool_of(stack, "l4")
     value = in_pool_unit(pool, nominal_quota(to_tree(stack).nodes["open"], "l4"))
     assert format_amount(pool, value) == format_amount(pool, 2 * value) == "unlimited"
     assert format_signed(pool, value - 8) == "to unlimited"

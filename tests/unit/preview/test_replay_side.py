@@ -21,7 +21,7 @@ from muster.replay.figures import Played, Waits, to_figures
 from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
 from muster.replay.side import NO_POOL, NO_QUEUE, to_side
-from tests.unit.model.model_stacks import gpus, two_teams
+from tests.unit.model.model_stacks import gpus, pool_of, two_teams
 from tests.unit.preview.preview_world import diff, figures
 
 _PODS = PodSet(name="main", count=1, requests={names.GPU_RESOURCE: 1}, pools=("h100",))
@@ -108,8 +108,7 @@ def test_the_months_bill_of_what_was_played_has_the_cost_and_the_share_of_the_bu
     (bill,) = sides[0].values()
     # Eight GPU-hours in ten hours.
     assert bill.hours == pytest.approx(8 * 72)
-    pool = stack.pool("l4")
-    assert pool is not None
+    pool = pool_of(stack, "l4")
     price = BUILT_IN.of(pool, stack.cluster)
     assert price is not None
     assert bill.costs["USD"] == pytest.approx(8 * 72 * float(price.hourly) / pool.slots_per_node)
