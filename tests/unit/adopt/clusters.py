@@ -29,8 +29,8 @@ Object = dict[str, Any]
 
 
 def example_objects() -> list[Object]:
-    found: list[Object] = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
-    return found
+    objects: list[Object] = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    return objects
 
 
 def example() -> LiveCluster:
@@ -39,20 +39,20 @@ def example() -> LiveCluster:
 
 def cluster_of(items: Iterable[Object], *, kueue: Object | None = KUEUE) -> LiveCluster:
     """`kueue`: its Deployment, where the items have none."""
-    found = by_kind(items)
+    listed = by_kind(items)
     programs: dict[Program, tuple[Object, ...]] = {Program.KUEUE: (kueue,)} if kueue else {}
-    for each in found.pop("Deployment", ()):
+    for each in listed.pop("Deployment", ()):
         programs[_OF[each["metadata"]["labels"]["app.kubernetes.io/name"]]] = (each,)
-    nodes = found.pop("Node", ())
-    found.pop("Namespace", None)
-    return LiveCluster(objects={Scheduler.KUEUE: found}, nodes=nodes, programs=programs)
+    nodes = listed.pop("Node", ())
+    listed.pop("Namespace", None)
+    return LiveCluster(objects={Scheduler.KUEUE: listed}, nodes=nodes, programs=programs)
 
 
 def by_kind(objects: Iterable[Object]) -> dict[str, tuple[Object, ...]]:
-    found: dict[str, list[Object]] = {}
+    lists: dict[str, list[Object]] = {}
     for each in objects:
-        found.setdefault(each["kind"], []).append(each)
-    return {kind: tuple(sorted(listed, key=address)) for kind, listed in found.items()}
+        lists.setdefault(each["kind"], []).append(each)
+    return {kind: tuple(sorted(listed, key=address)) for kind, listed in lists.items()}
 
 
 def stack_of(adopted: Adoption) -> Stack:

@@ -49,8 +49,8 @@ def flavors(*names: str) -> dict[str, str]:
 
 
 def metadata_of(api: FakeApi, flavor: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.objects[f"/apis/{KUEUE}/resourceflavors/{flavor}"]["metadata"]
-    return found
+    metadata: dict[str, Any] = api.objects[f"/apis/{KUEUE}/resourceflavors/{flavor}"]["metadata"]
+    return metadata
 
 
 async def put(

@@ -39,13 +39,13 @@ def everything() -> tuple[Stack, ...]:
 @cache
 def definitions() -> dict[str, Schema]:
     """kind -> schema of v1beta2 in the pinned Kueue, but Workload's, which takes seconds to read."""
-    found = {}
+    schemas = {}
     for path in source_of(KUEUE, "config/components/crd/bases").glob("*.yaml"):
         if not path.stem.endswith("_workloads"):
             definition = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["spec"]
             (version,) = (each for each in definition["versions"] if each["name"] == "v1beta2")
-            found[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
-    return found
+            schemas[definition["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
+    return schemas
 
 
 def rendered(some: Stack) -> list[dict[str, Any]]:

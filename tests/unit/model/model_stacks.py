@@ -110,9 +110,9 @@ def new_mistakes(provider: Provider, **sections: Any) -> dict[str, str]:
 
 
 def pool_of(some: Stack, name: str) -> Pool:
-    found = some.pool(name)
-    assert found is not None
-    return found
+    named = some.pool(name)
+    assert named is not None
+    return named
 
 
 def specs(some: Stack, kind: str) -> dict[str, dict[str, Any]]:
