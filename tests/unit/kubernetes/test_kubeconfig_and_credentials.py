@@ -64,10 +64,12 @@ def test_the_first_of_several_files_to_name_a_thing_wins(
 
 
 def test_a_token_file_is_beside_the_kubeconfig(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("abc\n")
-    (tmp_path / "config").write_text(config({"tokenFile": "token"}))
-    access = load_access(str(tmp_path / "config"), None)
-    assert Credentials(access).headers() == {"Authorization": "Bearer abc"}
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "config").write_text(config({"tokenFile": "token"}, server="https://k8s.example:6443/"))
+    client = connect(tmp_path / "config")
+    assert client.access.server == "https://k8s.example:6443"
+    assert client.credentials.headers() == {"Authorization": "Bearer s3cret"}
+    assert "s3cret" not in repr(client)
 
 
 @pytest.mark.parametrize(
