@@ -164,17 +164,31 @@ def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tu
     return deletions(*cluster_snapshot.unneeded(kept=kept))
 
 
-def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision:
-    """The history of pods that were recalled, unless the cluster has run since."""
+def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision | None:
+    """The history of pods that were recalled, unless the cluster has run since. None where it has that, and
+    the note stays for pods that come later.
+    """
     cleared = PatchCluster(history=RetryHistory(), part=snapshot.part)
-    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
-    is_old = noted.retry_at is not None and made > noted.retry_at + HANDOVER
-    if is_old or snapshot.history.tries >= noted.tries > 0:
+    stays = snapshot.shares_note and noted.retry_at is not None
+    is_taken = snapshot.history.tries >= noted.tries > 0
+    if _is_old(snapshot, noted) or (is_taken and not stays):
         return Decision(actions=(cleared,))
-    if noted.refused:
-        refused = _refuse(snapshot, noted.refused)
-        return replace(refused, actions=(*refused.actions, cleared))
-    return Decision(actions=(_note(snapshot, noted, format_backoff(noted)), cleared))
+    if is_taken:
+        return None
+    taken = (
+        _refuse(snapshot, noted.refused)
+        if noted.refused
+        else Decision(actions=(_note(snapshot, noted, format_backoff(noted)),))
+    )
+    return taken if stays else replace(taken, actions=(*taken.actions, cleared))
+
+
+def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
+    """A refusal that stays for other pods is none of those that a person wants tried again."""
+    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
+    if noted.retry_at is None or (noted.refused and not snapshot.shares_note):
+        return False
+    return snapshot.now > noted.retry_at + TURN_RECHECK if noted.refused else made > noted.retry_at + HANDOVER
 
 
 # What waits
@@ -205,9 +219,6 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return Decision(actions=(*status, *released), requeue_at=until)
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
-    noted = snapshot.cluster_snapshot.noted(snapshot.part)
-    if noted != RetryHistory() and not any(map(is_released, snapshot.gang_pods)):
-        return _take_over(snapshot, noted)
     if history.refused and not _refusal_is_outdated(snapshot):
         return _hold_back(snapshot, format_refusal(history))
     if history.refused:
@@ -218,6 +229,11 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return _hold_back(snapshot, format_ending_pods(ending), requeue_at=look_at)
     if snapshot.batch.missing_reason:
         return _hold_back(snapshot, format_incomplete(snapshot.batch.missing_reason))
+    # Not sooner: a pod that comes later may be the one to lead.
+    noted = snapshot.cluster_snapshot.noted(snapshot.part)
+    is_noted = noted != RetryHistory() and not any(map(is_released, snapshot.gang_pods))
+    if is_noted and (taken := _take_over(snapshot, noted)) is not None:
+        return taken
     if history.grows and not snapshot.batch.unit:
         # Pods that KAI's minimum has lost do not wait as a scale-up does: KAI would evict the rest.
         return Decision(actions=(_note(snapshot, RetryHistory(tries=history.tries), BELOW_MINIMUM),))

@@ -13,7 +13,7 @@ from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import is_due, recheck_at
 from muster.controller.gangs.reasons import loss
-from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
+from muster.controller.gangs.retry import next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster
 from muster.controller.kai.labels import (
     handed_over_at,
@@ -206,16 +206,21 @@ def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -
         if pod.metadata.annotations.get(ATTEMPT) in attempts - {None}:
             gangs.setdefault(lasting_part_of(pod, cluster_snapshot.cluster), []).append(pod)
     for part, passed in gangs.items():
-        if cluster_snapshot.noted(part) != RetryHistory():
-            continue
+        last = max(map(parse_history, passed), key=lambda history: history.tries)
+        noted = cluster_snapshot.noted(part)
+        if noted.refused or noted.tries > last.tries:
+            continue  # It was noted before some of them went.
         history = next_attempt(
-            max(map(parse_history, passed), key=lambda history: history.tries),
+            last,
             uid=cluster_snapshot.cluster.metadata.uid,
             began=min(map(handed_over_at, passed)),
             failure=next(each.message for each in recalls if isinstance(each, EmitEvent)),
             now=cluster_snapshot.now,
             policy=(cluster_snapshot.policy or GangPolicy()).retry,
         )
+        if history.refused:
+            # For a moment, where the note is kept for pods of several gangs.
+            history = replace(history, retry_at=truncate_seconds(cluster_snapshot.now))
         yield PatchCluster(history=history, part=part)
 
 

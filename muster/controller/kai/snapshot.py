@@ -226,6 +226,11 @@ class BatchSnapshot(Attempt):
         return lasting_part_of(self.batch.leader, self.cluster)
 
     @property
+    def shares_note(self) -> bool:
+        """Its pods may follow those of another gang of its object, and have one history with them there."""
+        return part_of(self.batch.leader, self.cluster) != self.part
+
+    @property
     def gang_pods(self) -> tuple[GatedPod, ...]:
         """All of its gang."""
         return tuple(self._of_its_gang(self.cluster_snapshot.pods))

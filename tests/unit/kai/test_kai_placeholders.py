@@ -140,20 +140,41 @@ def test_of_two_gangs_with_capacity_for_one_each_runs_whole_in_its_turn() -> Non
     assert here.running(other) == 3
 
 
-def test_a_gang_that_kai_never_places_backs_off_and_is_given_up() -> None:
+class OneByOne(PlacedWorld):
+    """The controller looks at each pod before the next is made."""
+
+    def _make_pod(self, cluster: str, group: str, shape: Group) -> None:
+        super()._make_pod(cluster, group, shape)
+        self.settle()
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [
+        ("RayCluster", {"workers": Group("l4", 2), "headgroup": Group("l4")}),
+        ("Deployment", {each: Group("l4") for each in "012"}),
+    ],
+)
+def test_a_gang_that_kai_never_places_backs_off_and_is_given_up(kind: str, groups: dict[str, Group]) -> None:
     """Its pods are made anew each time, and have no history of their own."""
-    here = world(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=3))))
+    here = OneByOne(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=3))))
+    here.queues = {"team-a": queue("team-a", quota=9)}
     here.schedules = False
-    here.submit("a", PAIR)
-    tries = list[str]()
+    here.submit("a", groups, kind=kind)
+    tries, minutes = list[str](), 0
     for _ in range(6 * 60):
         here.tick()
+        minutes += len(here.nodes)
         tries += [each for pod in here.of("a") if (each := pod.metadata.annotations.get(TRIES))]
     counted = list(dict.fromkeys(tries))
     assert counted == [str(each) for each in range(1, len(counted) + 1)]
     assert 3 <= len(counted) <= 8
+    assert minutes <= 3 * (8 + 1) * 10, "nodes that none of them has run on"
     assert any("no node within 10m" in pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a"))
     assert not here.placeholders
+    here.policy = changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=30)))
+    here.tick()
+    assert here.gated("a") == 0, "another deadline: they are tried anew"
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
 
 
