@@ -182,8 +182,7 @@ class View(GangView[Workload]):
 
     def _item_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         if before is not None and after is None:
-            owner = self.owner_of(before)
-            self._note_left_lease(before, has_run=owner is not None and owner.status.holds("Admitted"))
+            self._note_end(before)
 
     def _quota_changed(self, before: Workload | None, after: Workload | None) -> None:
         """What is made for it is deleted a moment later, when the next gang may have the quota already."""
@@ -205,10 +204,14 @@ class View(GangView[Workload]):
         for item in (*self.requests.store, *self.templates.store):
             owner = self.owner_of(item)
             if owner is None or not holds_quota(owner):
-                since = [owner.status.since(each) for each in ("Finished", "Evicted")] if owner else []
-                has_run = owner is not None and owner.status.condition("Admitted") is not None
-                self._note_left_lease(item, at=next(filter(None, since), None), has_run=has_run)
+                self._note_end(item)
         self._knows_left = True
+
+    def _note_end(self, item: Belonging) -> None:
+        """Perhaps long after its gang has lost it: the cloud counts from then."""
+        owner = self.owner_of(item)
+        at, has_run = _end_of(owner, item) if owner else (None, False)
+        self._note_left_lease(item, at=at, has_run=has_run)
 
     def _note_left_lease(self, item: Belonging, *, has_run: bool, at: datetime | None = None) -> None:
         left = lease_had(item, now=at or self.clock(), has_run=has_run)
@@ -524,6 +527,16 @@ def _age(item: Belonging) -> tuple[float, str]:
 
 def holds_quota(workload: Workload) -> bool:
     return workload.status.holds("QuotaReserved") and not workload.status.holds("Finished")
+
+
+def _end_of(owner: Workload, item: Belonging) -> tuple[datetime | None, bool]:
+    """When its gang has lost this, where that is known, and whether its pods ran on it."""
+    admitted, made = owner.status.condition("Admitted"), item.metadata.creation_timestamp
+    stopped = admitted.last_transition_time if admitted and admitted.status == "False" else None
+    if stopped and made and stopped >= made:
+        return stopped, True
+    moments = () if holds_quota(owner) else map(owner.status.since, ("Finished", "Evicted"))
+    return next(filter(None, moments), None), owner.status.holds("Admitted")
 
 
 def _pins_given(workload: Workload) -> frozenset[str]:

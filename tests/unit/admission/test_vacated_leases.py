@@ -189,12 +189,21 @@ def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
     played(world, play)
 
 
-def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it() -> None:
+@pytest.mark.parametrize("is_away", [False, True])
+def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -> None:
+    """Also where the controller was away as they were left."""
     world = Preempted(l4=4)
 
     async def play() -> None:
         dev = await world.dev_runs()
-        prod = await world.preempt(dev, after=9 * MINUTE)
+        if is_away:
+            await world.kill_controller()
+        world.kueue.quota["dev"] = {}
+        world.kueue.evict(dev, "Preempted")
+        await asyncio.sleep(9 * MINUTE)
+        world.start_controller()
+        await asyncio.sleep(5)
+        prod = world.submit("prod", TWO)
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
 
@@ -365,6 +374,14 @@ def test_a_controller_that_was_away_while_the_nodes_were_left_finds_them() -> No
         prod = await world.preempt(dev)
         world.start_controller()
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        await asyncio.sleep(60 * MINUTE)
+        await world.kill_controller()
+        world.kueue.quota["prod"] = {}
+        world.kueue.evict(prod, "Preempted")
+        world.start_controller()
+        await asyncio.sleep(5)
+        lab = world.submit("lab", TWO)
+        await world.until(lambda: world.jobs.is_whole(lab), within=MINUTE)
         assert world.bought == {"dev": 2}
 
     played(world, play)
