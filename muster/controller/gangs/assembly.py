@@ -192,7 +192,9 @@ def _out_of_time(
     limit: Deadline,
     stall: tuple[datetime, PlaceholderSet] | None,
 ) -> AttemptFailed | None:
-    why = step.status if isinstance(step, Wait) else ""
+    late = attempt.late
+    lacking = _accepted_status(late, attempt.current[late.shape]) if late else ""
+    why = step.status if isinstance(step, Wait) else lacking
     if limit.at <= attempt.now:
         failed = replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
     elif stall and stall[0] <= attempt.now:
@@ -259,7 +261,7 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
         if request_of_placeholder(item.metadata.name) not in kept
         or (item.status.has_ended and item.metadata.name not in resting)
     ]
-    lost = [pod for each in _sets(attempt) for pod in each.lost]
+    lost = [pod for each in _sets(attempt) for pod in each.lost if pod.metadata.name not in resting]
     return deletions(requests, outdated, (*stray, *lost))
 
 

@@ -48,6 +48,8 @@ HANDOVER: Final = timedelta(minutes=10)
 
 _LEAVING: Final = frozenset({"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
 """Taints of nodes that their autoscaler takes away."""
+_JOINED: Final = "; "
+"""Between what is said of pods without a node and what became of others."""
 _SHORTEST_PAUSE: Final = timedelta(seconds=1)
 _LONGEST_PAUSE: Final = timedelta(minutes=2)
 SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
@@ -100,7 +102,7 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     def waits_for(self) -> str:
         """Why pods of it have no node; empty where that is not known."""
         waiting = self.status.condition("Provisioned")
-        return waiting.message if waiting and waiting.status == "False" else ""
+        return waiting.message.partition(_JOINED)[0] if waiting and waiting.status == "False" else ""
 
     @property
     def shares_taint(self) -> bool:
@@ -184,6 +186,7 @@ def _set(
     placed = [(pod, place) for pod in held if (place := places.get(pod.spec.node_name))]
     standing = [pod for pod, place in placed if place.admits(pod) and is_usable(place.node)]
     is_whole = len(standing) >= sum(counts)
+    waiting = (pod for pod in held if not pod.spec.node_name)
     own = dict.fromkeys(pod.spec.node_name for pod in standing)
     untainted = tuple(each for each in own if held_for(places[each].node) != taint) if is_whole else ()
     asked_at = max((each.metadata.creation_timestamp for each in templates), key=_order)
@@ -192,7 +195,7 @@ def _set(
         since = max((_bound_since(pod, places) or asked_at for pod in standing), key=_order)
         whole = Condition(type="Provisioned", status="True", reason="Bound", last_transition_time=since)
         conditions.append(whole)
-    elif words := _ending(ended) or why(pod for pod in held if not pod.spec.node_name):
+    elif words := _JOINED.join(filter(None, (why(waiting), _ending(ended)))):
         conditions.append(Condition(type="Provisioned", status="False", reason="Waiting", message=words))
     return PlaceholderSet(
         metadata=ObjectMeta(
@@ -264,14 +267,20 @@ def _places(
     nodes = {name: found for name in taken if (found := node(name))}
     # The caches of pods and of placeholders follow each other at a distance, so both sums have to fit.
     return {
-        name: _Place(found, has_room=_holds(found, taken[name]) and _holds(found, used(name)))
+        name: _Place(
+            found, has_room=all(_holds(found, each, taken[name]) for each in (taken[name], used(name)))
+        )
         for name, found in nodes.items()
     }
 
 
-def _holds(node: Node, amounts: Amounts) -> bool:
+def _holds(node: Node, amounts: Amounts, own: Amounts) -> bool:
+    """Of what is not its own a pod minds nothing but the number of pods, as the scheduler has it."""
     size = node.status.allocatable
-    return all(amount <= parse_quantity(str(size.get(name, 0))) for name, amount in amounts.items() if amount)
+    minded = (
+        (name, amount) for name, amount in amounts.items() if amount and (own.get(name) or name == "pods")
+    )
+    return all(amount <= parse_quantity(str(size.get(name, 0))) for name, amount in minded)
 
 
 def is_leaving(node: Node) -> bool:

@@ -41,12 +41,16 @@ def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
 
 
 def resting(attempt: Attempt) -> Mapping[str, datetime]:
-    """Until when the places of placeholders that have ended are not tried again, by the name of the pod."""
+    """Until when the places of placeholders that have ended, or have lost their node, are not tried again, by
+    the name of the pod: the scheduler may choose the same node each time.
+    """
     policy, until = attempt.policy or GangPolicy(), dict[str, datetime]()
     requests = {request.metadata.name: request for request in attempt.current.values()}
+    sets = [request for request in requests.values() if isinstance(request, PlaceholderSet)]
+    lost = {pod.metadata.name for each in sets for pod in each.lost}
     for pod in attempt.placeholders:
         request = requests.get(request_of_placeholder(pod.metadata.name))
-        if request is None or not pod.status.has_ended:
+        if request is None or not (pod.status.has_ended or pod.metadata.name in lost):
             continue
         is_set = isinstance(request, PlaceholderSet)
         created, booked = request.metadata.creation_timestamp, booking_end(request, policy, now=attempt.now)

@@ -128,32 +128,37 @@ def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stock", "words", "minutes"),
+    ("stock", "words", "minutes", "rejects"),
     [
-        (2, "", 6),
-        (2, OUT_OF_STOCK, 6),
-        (0, OUT_OF_STOCK, 6),
-        (0, NO_MACHINE, 6),
-        (2, BOOTING, 31),
-        (0, "", 31),
+        (2, "", 6, False),
+        (2, OUT_OF_STOCK, 6, False),
+        (0, OUT_OF_STOCK, 6, False),
+        (0, NO_MACHINE, 6, False),
+        (2, BOOTING, 31, False),
+        (2, BOOTING, 31, True),
+        (2, OUT_OF_STOCK, 6, True),
+        (0, "", 31, False),
     ],
 )
 def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
-    stock: int, words: str, minutes: int
+    stock: int, words: str, minutes: int, rejects: bool
 ) -> None:
-    """Unless more of it is on the way, or it costs nothing."""
+    """Unless more of it is on the way, or it costs nothing. `rejects`: one of its nodes takes no pod."""
     world = world_of(RARELY, l4=stock)
     world.words = words
     world.submit("a", {"main": ("l4", 3)})
     ended = 0
     while world.workloads["a"].spec.active and ended < 60:
         tick(world)
+        for key, pod in sorted(world.placeholders.items())[: int(rejects)]:
+            status = PlaceholderStatus(phase="Failed", reason="UnexpectedAdmissionError")
+            world.placeholders[key] = replace(pod, status=status)
         ended += 1
     assert ended == minutes
     assert not world.placeholders
     failure = world.workloads["a"].metadata.annotations[LAST_FAILURE]
     assert failure.startswith(OUT_OF_STOCK) is (words == OUT_OF_STOCK)
-    assert f"{stock} of 3 l4 nodes" in failure
+    assert f"{stock - rejects} of 3 l4 nodes" in failure
 
 
 BOTH = dataclasses.replace(
@@ -208,6 +213,27 @@ def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int)
         world.now += timedelta(seconds=1)
         world.settle()
     assert "TopologyAffinityError" in world.workloads["a"].metadata.annotations[LAST_FAILURE]
+
+
+def test_a_node_that_is_given_again_and_takes_no_pod_is_tried_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its pods tolerate the cordon, so that the scheduler binds them there."""
+    world = world_of(l4=3)
+    monkeypatch.setattr(world, "goes", lambda _: False)
+    world.submit("a", {"main": ("l4", 4)})
+    for part in (world.kueue, world.settle, world.cloud):
+        part()
+    cordoned = min(world.nodes)
+    held = world.nodes[cordoned]
+    world.nodes[cordoned] = replace(held, spec=replace(held.spec, unschedulable=True))
+    made = set[str]()
+    for _ in range(280):
+        world.now += timedelta(seconds=1)
+        world.settle()
+        world.cloud()
+        made |= {pod.metadata.uid for pod in world.placeholders.values()}
+    assert 6 <= len(made) - 4 <= 12
 
 
 def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -> None:

@@ -1,5 +1,8 @@
 """A set of placeholders is read from the templates that were written for it."""
 
+from fractions import Fraction
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -84,3 +87,23 @@ def test_a_gang_is_looked_at_when_a_node_of_its_placeholders_is_another_node_to_
     after: Node | None, is_news: bool
 ) -> None:
     assert has_changed(BEFORE, after) is is_news
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_lost"),
+    [({"cpu": 2, "pods": 3}, False), ({"cpu": 5}, True), ({"pods": 21}, True), ({GPU_RESOURCE: 2}, False)],
+    ids=["room", "too little of its own", "too many pods", "too little of what it does not ask for"],
+)
+def test_a_node_is_lost_where_the_scheduler_would_put_no_such_pod(
+    taken: dict[str, int], is_lost: bool
+) -> None:
+    """A GPU of its node is unhealthy, which a head without one does not mind."""
+    needs: dict[str, Any] = {"containers": [{"resources": {"requests": {"cpu": "1"}}}], "nodeName": "l4-1"}
+    needs["tolerations"] = [{"key": GPU_RESOURCE, "operator": "Exists"}]
+    metadata = {"name": placeholder_name("muster-a", 0, 0), "namespace": PLACEHOLDER_NAMESPACE}
+    pod = msgspec.convert({"metadata": metadata, "spec": needs}, Placeholder)
+    used = {name: Fraction(amount) for name, amount in taken.items()}
+    template = _template("muster-a", 0, 1, 1)
+    (found,) = sets_of([template], [pod], node=lambda _: BEFORE, used=lambda _: used)
+    assert bool(found.lost) is is_lost
+    assert found.standing == (not is_lost)
