@@ -17,7 +17,14 @@ from typing import Any, Literal
 import structlog
 
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import AlreadyExists, KubeError, NotFound, ServerError, TransportError
+from muster.controller.kube.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.metrics import Metrics
@@ -207,15 +214,15 @@ class EventRecorder:
             self._series.popitem(last=False)
 
     async def _create_with_retries(self, key: Key, body: dict[str, Any]) -> None:
-        """Again where the server fails or does not answer: it may be back in a moment, and no two Events have
-        this name.
+        """Again where the server fails, is too busy or does not answer: it may be back in a moment, and no two
+        Events have this name.
         """
         for pause in (*PAUSES, None):
             try:
                 await self._client.create(EVENT, body, namespace=key.namespace)
             except AlreadyExists:
                 return  # The answer was lost.
-            except (ServerError, TransportError):
+            except (ServerError, TooManyRequests, TransportError):
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)

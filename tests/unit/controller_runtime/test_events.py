@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
@@ -97,9 +98,12 @@ def test_a_server_that_refuses_events_costs_only_events() -> None:
     with_recorder(scenario)
 
 
-def test_an_event_outlives_a_server_that_fails_for_a_moment() -> None:
+@pytest.mark.parametrize(("code", "times"), [(503, 2), (429, 5)])
+def test_an_event_outlives_a_server_that_fails_for_a_moment(code: int, times: int) -> None:
+    """Or has too much to do, as when many gangs fail together."""
+
     async def scenario(server: FakeApiServer, recorder: EventRecorder) -> None:
-        failing = [lambda _: web.json_response({"code": 503}, status=503) for _ in range(2)]
+        failing = [lambda _: web.json_response({"code": code}, status=code) for _ in range(times)]
         server.write_faults.extend(failing)
         say(recorder, "why it waits")
         await asyncio.sleep(10)
