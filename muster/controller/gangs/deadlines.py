@@ -141,9 +141,9 @@ def ready_deadline(
     since = min(since, now)
     if policy.holds:
         return _at(since, _usable(policy), "bookingWindow")
-    booked = (booked_since(request, now) for request in requests)
-    first = min((moment for moment in booked if moment), default=since)
-    window = _at(first, _usable(policy), "bookingWindow")
+    ends = (booking_end(request, policy, now=now) for request in requests)
+    first = min((end for end in ends if end), default=since + _usable(policy))
+    window = _at(first - _usable(policy), _usable(policy), "bookingWindow")
     return max(window, _at(since, policy.booking_margin, "bookingMargin"))
 
 

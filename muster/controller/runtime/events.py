@@ -214,7 +214,7 @@ class EventRecorder:
             self._series.popitem(last=False)
 
     async def _create_with_retries(self, key: Key, body: dict[str, Any]) -> None:
-        """Again where the server fails, is too busy or does not answer: it may be back in a moment, and no two
+        """Again where the server fails, is busy or does not answer: it may be back in a moment, and no two
         Events have this name.
         """
         for pause in (*PAUSES, None):

@@ -38,11 +38,12 @@ from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.vacated_leases import LeftLeases
 from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.actions import State
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, GPU_RESOURCE, PLACED_ANNOTATION
 from tests.unit.admission.fleet import SPACE, Pieces
-from tests.unit.admission.gang_world import pod_spec
+from tests.unit.admission.gang_world import CHECK, pod_spec
 from tests.unit.controller_runtime.virtual import now, virtual
 from tests.unit.gangs.slow_api import moment
 
@@ -206,6 +207,33 @@ def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -
         prod = world.submit("prod", TWO)
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
+
+    played(world, play)
+
+
+def test_nodes_that_the_cloud_is_about_to_remove_start_no_gang_that_another_check_holds_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Preempted(l4=4)
+    look = world.kueue._look
+
+    def is_ready() -> bool:
+        held = world.server.workload(Key(SPACE, "prod"))
+        entry = held.check_state(CHECK) if held and held.spec.active else None
+        return entry is not None and entry.state == State.READY
+
+    def admit_nobody(key: Key) -> None:
+        world.kueue._looks.discard(key) if is_ready() else look(key)
+
+    monkeypatch.setattr(world.kueue, "_look", admit_nobody)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        await world.preempt(dev, after=7 * MINUTE)
+        await asyncio.sleep(1.5 * MINUTE)
+        assert is_ready(), "with a minute and a half left"
+        await asyncio.sleep(MINUTE)
+        assert not is_ready()
 
     played(world, play)
 
