@@ -65,6 +65,7 @@ from muster.controller.kueue.slices import (
     base,
     cluster_of,
     earlier_slices,
+    is_elastic,
     is_live,
     is_stranded,
     is_used,
@@ -535,7 +536,9 @@ def _end_of(owner: Workload, item: Belonging) -> tuple[datetime | None, bool]:
     stopped = admitted.last_transition_time if admitted and admitted.status == "False" else None
     if stopped and made and stopped >= made:
         return stopped, True
-    moments = () if holds_quota(owner) else map(owner.status.since, ("Finished", "Evicted"))
+    # Pods of a slice that is finished may have run on under the next ones.
+    is_unknown = holds_quota(owner) or is_elastic(owner)
+    moments = () if is_unknown else map(owner.status.since, ("Finished", "Evicted"))
     return next(filter(None, moments), None), owner.status.holds("Admitted")
 
 

@@ -1,6 +1,7 @@
 """An elastic gang stands on the capacity of every growth that it came by, also while it asks for more."""
 
 import dataclasses
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -168,6 +169,7 @@ def test_the_nodes_of_an_earlier_slice_are_no_gangs_to_take_while_its_cluster_ru
         requests=map(_named, world.requests.values()),
         nodes=world.nodes.values(),
     )
+    view.clock = lambda: world.now
     other = world.workloads["other"]
     seen = view.snapshot(other, CHECK, now=world.now)
     assert not seen.surroundings.vacated
@@ -176,6 +178,10 @@ def test_the_nodes_of_an_earlier_slice_are_no_gangs_to_take_while_its_cluster_ru
         view.workloads.store.remove(live)
     left = view.snapshot(other, CHECK, now=world.now).surroundings.vacated
     assert f"lease-{first}" in {each.name for each in left}
+    world.now += timedelta(hours=9)
+    view.requests.store.remove(next(each for each in view.requests.store if each.metadata.name == first))
+    (lease,) = (each for each in view.left_leases.of("l4") if each.name == f"lease-{first}")
+    assert lease.at == world.now, "its pods have run until then, under later slices"
 
 
 def _named(request: ProvisioningRequest) -> ProvisioningRequest:
