@@ -231,8 +231,10 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return _hold_back(snapshot, format_incomplete(snapshot.batch.missing_reason))
     # Not sooner: a pod that comes later may be the one to lead.
     noted = snapshot.cluster_snapshot.noted(snapshot.part)
+    # What pods of another gang leave ends no try that is under way.
+    is_foreign = snapshot.shares_note and snapshot.turn is not None
     is_noted = noted != RetryHistory() and not any(map(is_released, snapshot.gang_pods))
-    if is_noted and (taken := _take_over(snapshot, noted)) is not None:
+    if is_noted and not is_foreign and (taken := _take_over(snapshot, noted)) is not None:
         return taken
     if history.grows and not snapshot.batch.unit:
         # Pods that KAI's minimum has lost do not wait as a scale-up does: KAI would evict the rest.

@@ -178,6 +178,21 @@ def test_a_gang_that_kai_never_places_backs_off_and_is_given_up(kind: str, group
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
 
 
+def test_a_pod_that_kai_never_places_ends_no_try_of_another_of_its_deployment() -> None:
+    here = world(stock={"l4": 1, "h100": 0})
+    here.schedules = False
+    here.submit("a", {"0": Group("l4")}, kind="Deployment")
+    run(here, 2)
+    assert here.gated("a") == 0
+    here.stock["l4"] = 0
+    here.groups["a"] = {"0": Group("l4"), "1": Group("l4")}
+    run(here, 2)
+    (waiting,) = (pod.metadata.uid for pod in here.placeholders.values())
+    run(here, 10)
+    assert [each.reason for each in here.told].count("GangRecalled") == 1
+    assert waiting in {pod.metadata.uid for pod in here.placeholders.values()}
+
+
 def test_of_two_gangs_that_lack_nodes_the_one_of_higher_priority_goes_first() -> None:
     here = world(stock={"l4": 3, "h100": 0})
     here.submit("low", {"headgroup": Group("l4"), "workers": Group("l4", 3)})
