@@ -98,7 +98,8 @@ class SplitGangs(TurnIndex):
 
     def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
         for each in (before, after):
-            if each is not None and self._may_take_turns(each):
+            # Its pool may have left placeholders since: then it takes no turns any more.
+            if each is not None and (each.key in self._positions or self._may_take_turns(each)):
                 self._changed[each.key] = None
         if before is not None and after is None:
             self._gone(before.key)

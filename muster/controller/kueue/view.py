@@ -6,7 +6,7 @@ when the decision can depend on them. Reads caches, calls nothing, decides nothi
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
@@ -83,6 +83,7 @@ from muster.model.names import (
 )
 
 _OURS: Final = f"{GROUP}/"
+_ASKS_WITHIN: Final = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -293,9 +294,17 @@ class View(GangView[Workload]):
 
     def _is_outranked(self, workload: Workload, pool: str) -> bool:
         return any(
-            other.spec.priority > workload.spec.priority and not any(self._belongings(other.key))
+            other.spec.priority > workload.spec.priority and self._is_about_to_ask(other)
             for other in self.workloads.store.by_index(BY_POOL, pool)
         )
+
+    def _is_about_to_ask(self, workload: Workload) -> bool:
+        """Whoever has had its quota for long and asked for nothing waits for something else, as for a place
+        of its head.
+        """
+        since = workload.status.since("QuotaReserved")
+        is_new = since is None or self.clock() - since < _ASKS_WITHIN
+        return is_new and not any(self._belongings(workload.key))
 
     def _is_placing(self, snapshot: WorkloadSnapshot, found: Surroundings) -> bool:
         if not (found.lacks_pods or found.is_unseen):

@@ -1,6 +1,7 @@
 """Gangs that ask by placeholders, and by both ways at once, on paper."""
 
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.autoscaler_words import BOOTING, NO_MACHINE, OUT_OF_STOCK
 from muster.controller.gangs.demand import pod_amounts, pod_needs
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.placeholders import waiting_spec
@@ -22,9 +24,10 @@ from muster.controller.kueue.objects import CheckState
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB, PLACED_ANNOTATION, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.length import examples
-from tests.unit.admission.gang_world import entry_state, pod_spec, replace
+from tests.unit.admission.gang_world import POLICY, entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
+from tests.unit.admission.views import OneCheck, named_by_label, view_of
 from tests.unit.gangs.paper import flavor_policy, with_condition
 from tests.unit.gangs.placed_paper import HARMS, Harm
 
@@ -377,6 +380,32 @@ def test_a_pool_that_leaves_placeholders_keeps_neither_them_nor_a_taint() -> Non
     world.sweep()
     assert not world.placeholders
     assert not any(map(held_for, world.nodes.values()))
+
+
+def test_a_gang_whose_pool_leaves_placeholders_has_no_place_in_line_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would keep gangs of lower priority from nodes that it does not wait for."""
+    listeners = list[Callable[[], None]]()
+    monkeypatch.setattr(OneCheck, "listen", lambda _, changed: listeners.append(changed))
+    world = world_of(l4=0)
+    prioritized(world, "high", 2, priority=1000)
+    tick(world)
+    view = view_of(
+        world.policy,
+        owned={BY_OWNER: named_by_label},
+        workloads=world.workloads.values(),
+        templates=world.templates.values(),
+        placeholders=world.placeholders.values(),
+    )
+    high = world.workloads["high"]
+    view.split_gangs.reconciling(high.key, now=world.now)
+    assert [each.priority for each in view.split_gangs.line] == [1000]
+    monkeypatch.setattr(view.checks, "_policy", POLICY)
+    for changed in listeners:
+        changed()
+    view.split_gangs.reconciling(high.key, now=world.now)
+    assert not [*view.split_gangs.line]
 
 
 def test_a_gang_of_both_kinds_of_pools_starts_whole() -> None:

@@ -39,6 +39,7 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.vacated_leases import LeftLeases
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.actions import State
+from muster.controller.kueue.objects import WORKLOAD
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, GPU_RESOURCE, PLACED_ANNOTATION
@@ -289,6 +290,24 @@ def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before(
         prod = world.submit("prod", TWO)
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}, "the cloud is about to take dev's back"
+
+    played(world, play)
+
+
+def test_a_gang_of_high_priority_whose_head_has_no_place_keeps_no_other_from_what_is_left() -> None:
+    """It asks for nothing before its head has one."""
+    world = Preempted(l4=4)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        high = world.submit("high", {"head": ("cpu", 1), **TWO})
+        held = world.server.workload(high.key)
+        assert held is not None
+        world.server.put(WORKLOAD, replace(held, spec=replace(held.spec, priority=1000)))
+        await asyncio.sleep(2 * MINUTE)
+        prod = await world.preempt(dev)
+        await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        assert world.bought == {"dev": 2}
 
     played(world, play)
 
