@@ -59,7 +59,7 @@ class DeleteRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchAnnotations:
-    """Set the history and the words that a user reads on a batch's leader."""
+    """Set the history and the words that a user reads on a batch's leader; take them off who led before."""
 
     pod: GatedPod
     history: RetryHistory

@@ -197,9 +197,16 @@ def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
 def _batch(snapshot: BatchSnapshot) -> Decision:
     """One step of one batch."""
     try:
-        return _step(snapshot)
+        found = _step(snapshot)
     except ValueError as error:
-        return _hold_back(snapshot, format_unreadable(str(error)))
+        found = _hold_back(snapshot, format_unreadable(str(error)))
+    # Users read whichever pod says something: one that leads no more says nothing.
+    former = tuple(
+        PatchAnnotations(pod=pod, history=RetryHistory(), status="")
+        for pod in snapshot.batch.gated[1:]
+        if STATUS in pod.metadata.annotations
+    )
+    return replace(found, actions=(*former, *found.actions)) if former else found
 
 
 def _hold_back(snapshot: BatchSnapshot, status: str, *, requeue_at: datetime | None = None) -> Decision:

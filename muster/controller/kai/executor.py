@@ -138,7 +138,7 @@ class Executor:
             raise self._requests.refusal(what, error, attempt=attempt, as_a=GateKept) or error from None
 
     async def _patch_annotations(self, action: PatchAnnotations) -> None:
-        annotations = {**to_annotations(action.history), STATUS: action.status}
+        annotations = {**to_annotations(action.history), STATUS: action.status or None}
         await self._patch(
             action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": annotations}}
         )

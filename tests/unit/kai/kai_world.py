@@ -290,7 +290,7 @@ class World(Paper[Decision]):
                 self.check_standing(pod, notes)
                 self._patch(pod, notes, selector=selector, added=added, lift=True, hosts=action.hosts)
             case PatchAnnotations(pod=pod, history=history, status=status):
-                self._patch(pod, {**to_annotations(history), STATUS: status})
+                self._patch(pod, {**to_annotations(history), STATUS: status or None})
             case PatchCluster(history=history, part=part):
                 held = self.clusters[name]
                 changed: dict[str, str | None] = {

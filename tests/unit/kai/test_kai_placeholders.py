@@ -171,6 +171,7 @@ def test_a_gang_that_kai_never_places_backs_off_and_is_given_up(kind: str, group
     assert 3 <= len(counted) <= 8
     assert minutes <= 3 * (8 + 1) * 10, "nodes that none of them has run on"
     assert any("no node within 10m" in pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a"))
+    assert all(each.startswith("refused") for each in here.status("a").split(" / ")), "who led before, too"
     assert not here.placeholders
     here.policy = changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=30)))
     here.tick()
