@@ -184,7 +184,9 @@ def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision | None:
 
 
 def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
-    """A refusal that stays for other pods is none of those that a person wants tried again."""
+    """Whether it was noted long before these pods. A refusal that pods of several gangs share is kept for a
+    minute, in which they are made again: a person may want those tried that are made later.
+    """
     made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
     if noted.retry_at is None or (noted.refused and not snapshot.shares_note):
         return False

@@ -1,7 +1,6 @@
 """A set of placeholders is read from the templates that were written for it."""
 
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 import pytest
@@ -32,12 +31,12 @@ def test_a_set_of_eleven_pod_sets_has_them_in_their_order() -> None:
     assert [each.count for each in found.spec.pod_sets] == list(range(1, 12))
 
 
-def _placeholder(number: int, phase: str) -> Placeholder:
-    """One with a GPU on l4-1."""
+def _placeholder(number: int = 0, *, phase: str = "Running", requests: dict[str, str]) -> Placeholder:
+    """One on l4-1."""
     spec = {
         "nodeName": "l4-1",
-        "containers": [{"resources": {"requests": {GPU_RESOURCE: "1"}}}],
-        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"resources": {"requests": requests}}],
+        "tolerations": [{"key": GPU_RESOURCE, "operator": "Exists"}],
     }
     name = placeholder_name("muster-a", 0, number)
     metadata = {"name": name, "namespace": PLACEHOLDER_NAMESPACE}
@@ -48,7 +47,8 @@ def _placeholder(number: int, phase: str) -> Placeholder:
 def test_a_placeholder_that_has_ended_takes_no_room_from_the_next_on_its_node(
     phase: str, standing: int
 ) -> None:
-    pods = [_placeholder(0, phase), _placeholder(1, "Running")]
+    requests = {GPU_RESOURCE: "1"}
+    pods = [_placeholder(0, phase=phase, requests=requests), _placeholder(1, requests=requests)]
     templates = [_template("muster-a", 0, 2, 2)]
     (found,) = sets_of(templates, pods, node={"l4-1": node("l4-1", "l4")}.get)
     assert found.standing == standing
@@ -98,10 +98,7 @@ def test_a_node_is_lost_where_the_scheduler_would_put_no_such_pod(
     taken: dict[str, int], is_lost: bool
 ) -> None:
     """A GPU of its node is unhealthy, which a head without one does not mind."""
-    needs: dict[str, Any] = {"containers": [{"resources": {"requests": {"cpu": "1"}}}], "nodeName": "l4-1"}
-    needs["tolerations"] = [{"key": GPU_RESOURCE, "operator": "Exists"}]
-    metadata = {"name": placeholder_name("muster-a", 0, 0), "namespace": PLACEHOLDER_NAMESPACE}
-    pod = msgspec.convert({"metadata": metadata, "spec": needs}, Placeholder)
+    pod = _placeholder(requests={"cpu": "1"})
     used = {name: Fraction(amount) for name, amount in taken.items()}
     template = _template("muster-a", 0, 1, 1)
     (found,) = sets_of([template], [pod], node=lambda _: BEFORE, used=lambda _: used)
