@@ -110,6 +110,8 @@ def explore(
                         reached.judge()
                         (following if departs else level).append((found, reached))
                     elif not departs and found not in expanded:
+                        # With fewer departures than before: what is expanded is this one, by this path.
+                        before[found] = key, name
                         level.append((found, reached))
                 except Exception as error:  # A decision that raises is one, too.
                     return fail(error, *_path(before, key), name)
