@@ -603,6 +603,24 @@ PARTS: Final = tuple(each for each in WORK if each.is_part)
 BY_KIND: Final = {each.kind: each for each in WORK}
 
 
+def made_later(kind: WorkKind, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The groups whose pods are made once others of the object run, each with the field that says so."""
+    match kind.family:
+        case Work.JOBSET:
+            jobs = spec.get("replicatedJobs")
+            listed = [each for each in jobs if isinstance(each, Mapping)] if isinstance(jobs, list) else []
+            in_order = value_at(spec, "startupPolicy.startupPolicyOrder") == "InOrder"
+            for number, job in enumerate(listed):
+                if job.get("dependsOn"):
+                    yield str(job.get("name")), "dependsOn"
+                elif in_order and number:
+                    yield str(job.get("name")), "startupPolicy InOrder"
+        case Work.LWS if spec.get("startupPolicy") == "LeaderReady":
+            yield "worker", "startupPolicy LeaderReady"
+        case Work.MPIJOB if spec.get("launcherCreationPolicy") == "WaitForWorkersReady":
+            yield "Launcher", "launcherCreationPolicy WaitForWorkersReady"
+
+
 def by_group(kinds: Iterable[WorkKind]) -> dict[str, tuple[str, ...]]:
     """Their resources by API group, in order."""
     groups: dict[str, tuple[str, ...]] = {}

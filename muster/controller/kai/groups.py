@@ -9,7 +9,6 @@ pods that its controller makes at a time, whatever KAI starts with.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from muster.controller.gangs.identity import ATTEMPT, digest
 from muster.controller.gangs.retry import parse_history
@@ -17,7 +16,7 @@ from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated, part_of
 from muster.controller.kai.objects import CountedWork, GangOwner, GatedPod, RayCluster, WorkerGroup
 from muster.model.names import KAI_BATCH_MINIMUM
 from muster.model.quantities import many, read_count
-from muster.model.work import MAIN, Work, value_at
+from muster.model.work import MAIN, Work, made_later, value_at
 
 
 def needed(cluster: GangOwner) -> Mapping[str, int]:
@@ -46,19 +45,13 @@ def _counted(work: CountedWork) -> Mapping[str, int]:
     if work.kind.labels and work.kind.labels.maker and not all(whole.values()):
         empty = ", ".join(group for group, count in whole.items() if not count)
         raise ValueError(f"it has no pods of {empty}, and KAI does not group such work; remove that part")
-    if work.kind.family is Work.JOBSET and _is_staged(work.spec):
+    if work.kind.family is Work.JOBSET and any(made_later(work.kind, work.spec)):
         raise ValueError(
+            # A policy refuses such JobSets, but for those that are made of a runtime.
             "some of its Jobs are made when others run, so its pods never wait at the gate together"
         )
     left = work.kind.counts({"spec": work.spec, "status": work.status})
     return left if work.kind.labels and work.kind.labels.group else {MAIN: sum(left.values())}
-
-
-def _is_staged(spec: Mapping[str, Any]) -> bool:
-    """A policy refuses such JobSets, but for those that are made of a runtime."""
-    jobs = spec.get("replicatedJobs") or ()
-    order = value_at(spec, "startupPolicy.startupPolicyOrder")
-    return order == "InOrder" or any(each.get("dependsOn") for each in jobs)
 
 
 def _minimum_of(work: CountedWork) -> int:

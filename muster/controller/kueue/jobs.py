@@ -38,7 +38,7 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts, read
 from muster.model.quantities import parse_quantity, read_count
-from muster.model.work import BY_KIND, COUNTED, value_at
+from muster.model.work import BY_KIND, COUNTED, made_later, value_at
 
 # Resource -> the taint of the nodes that have it.
 DEVICE_TAINTS: Final = {
@@ -236,10 +236,15 @@ def _pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             least = read_count(obj.metadata.annotations.get(LEAST_AT_ONCE, ""), most_digits=9)
             yield job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
         case Counted(spec=grouped):
-            for pods in BY_KIND[type(obj).__name__].pods:
+            kind = BY_KIND[type(obj).__name__]
+            later = dict(made_later(kind, grouped))
+            for pods in kind.pods:
                 for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
-                    yield job_pod_set(place.name.lower(), pods.count(place), template)
+                    made = job_pod_set(place.name.lower(), pods.count(place), template)
+                    # Placeholders leave their nodes to all pods at once.
+                    wait = (Uncopied(field=later[place.name]),) if place.name in later else ()
+                    yield dataclass_replace(made, uncopied=(*made.uncopied, *wait))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

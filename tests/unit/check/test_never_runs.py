@@ -8,6 +8,9 @@ import pytest
 
 from muster.model.quantities import parse_quantity
 from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, refusals, warnings
+from tests.unit.check.test_jobset import job_set
+from tests.unit.check.test_kubeflow import MPI, training
+from tests.unit.check.test_lws import groups
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -110,17 +113,57 @@ def test_the_sidecar_that_gke_adds_takes_room_on_a_node(cloud: str, notes: Json,
     assert (fitting(found, "main") == {"l4"}) is fits
 
 
+_BY_PLACEHOLDERS = {
+    "machine": "a3-highgpu-8g",
+    "accelerator": "nvidia-h100-80gb",
+    "maxNodes": 8,
+    "gangs": "placeholders",
+    "capacity": "on-demand",
+}
+
+
 def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
-    placed = {
-        "machine": "a3-highgpu-8g",
-        "accelerator": "nvidia-h100-80gb",
-        "maxNodes": 8,
-        "gangs": "placeholders",
-    }
     worker = apart(pod(1, nodeSelector={"muster.dev/pool": "h100"}))
-    found = judged(ray_job(worker), pools={"h100": {**placed, "capacity": "on-demand"}})
+    found = judged(ray_job(worker), pools={"h100": _BY_PLACEHOLDERS})
     assert "placeholders, which do not copy that" in refusals(found)
     assert not fitting(found, "group-0")
+
+
+def _in_order(body: Json) -> Json:
+    body["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    return body
+
+
+def _depending(body: Json) -> Json:
+    body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
+    return body
+
+
+def _leader_first(body: Json) -> Json:
+    body["spec"]["startupPolicy"] = "LeaderReady"
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (_in_order(job_set(h100=pod(8))), "startupPolicy InOrder"),
+        (_depending(job_set(h100=pod(8))), "dependsOn"),
+        (_leader_first(groups(leader=pod())), "startupPolicy LeaderReady"),
+        (job_set(h100=pod(8)), ""),
+        (groups(leader=pod()), ""),
+        (training(MPI, launcherCreationPolicy="WaitForWorkersReady"), ""),
+    ],
+    ids=["JobSet in order", "JobSet that depends", "group after its leader", "JobSet", "group", "MPIJob"],
+)
+def test_placeholders_keep_no_nodes_for_pods_that_are_made_once_others_run(body: Json, field: str) -> None:
+    """Once the gang is admitted, the nodes of those that are still to come would go as empty ones."""
+    work = ["ray", "jobset", "lws", "mpijob"]
+    found = refusals(judged(body, pools={"h100": _BY_PLACEHOLDERS}, work=work))
+    assert (f"has {field}, and pool h100 gets gangs by placeholders" in found) is bool(field), found
+    if not field:
+        assert "placeholders" not in found
+    assert judged(body, work=work).answer.is_admitted, found
 
 
 def test_rays_autoscaler_counts_in_the_head() -> None:
