@@ -2,12 +2,14 @@
 
 import copy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from muster.check.admission import Admission
 from muster.check.report import Result, result
+from muster.paths import stack_file
 from tests.unit.model.model_stacks import parsed
 
 Json = dict[str, Any]
@@ -26,7 +28,7 @@ _EKS = {
     "zones": ["us-east-1a", "us-east-1b"],
     "publicCidrs": ["203.0.114.0/24"],
 }
-_POOLS: dict[str, Json] = {
+POOLS: dict[str, Json] = {
     "gke": {
         "cpu": {"machine": "e2-standard-16", "minNodes": 1, "maxNodes": 20},
         "l4": {"accelerator": "nvidia-l4", "machine": "g2-standard-24", "capacity": "queued", "maxNodes": 12},
@@ -52,7 +54,7 @@ _POOLS: dict[str, Json] = {
 
 def stack_text(cloud: str, scheduler: str = "kueue", **more: Any) -> str:
     """A stack of one team on a cloud; `more` are further keys of it, `pools` changes of its pools."""
-    pools = {**_POOLS[cloud], **more.pop("pools", {})}
+    pools = {**POOLS[cloud], **more.pop("pools", {})}
     priorities = {"train": 50, "build": 75, "prod": 125} if scheduler == "kai" else {"prod": 1000, "dev": 100}
     keys = {
         "cluster": {**(_GKE if cloud == "gke" else _EKS), **more.pop("cluster", {})},
@@ -63,6 +65,22 @@ def stack_text(cloud: str, scheduler: str = "kueue", **more: Any) -> str:
         **more,
     }
     return yaml.safe_dump({"config": {f"muster:{key}": value for key, value in keys.items()}})
+
+
+def in_racks(*levels: str) -> Json:
+    """Further keys of a stack whose H100s all stand, in racks of these levels."""
+    h100 = {**POOLS["gke"]["h100"], "capacity": "on-demand", "minNodes": 4, "kueue": {"topology": "racks"}}
+    return {"pools": {"h100": h100}, "kueue": {"topologies": {"racks": list(levels)}}}
+
+
+def placeholders_of_the_local_stack() -> str:
+    """Stack `local`, whose queued pools ask by placeholders instead."""
+    body = yaml.safe_load(stack_file("local", start=Path(__file__).parent).read_text())
+    for pool in body["config"]["muster:pools"].values():
+        if pool.pop("capacity", None) == "queued":
+            pool.pop("provisioningClass", None)
+            pool["gangs"] = "placeholders"
+    return yaml.safe_dump(body)
 
 
 @cache

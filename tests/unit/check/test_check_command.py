@@ -10,6 +10,7 @@ import yaml
 from muster.cli import main
 from muster.model.names import HELD_TAINT_KEY, POOL_LABEL, SYSTEM_POOL
 from muster.paths import stack_file
+from tests.unit.check.stacks import placeholders_of_the_local_stack
 
 LOCAL = str(stack_file("local", start=Path(__file__).parent))
 PROD = str(stack_file("gke-prod", start=Path(__file__).parent))
@@ -256,25 +257,52 @@ def test_a_missing_file_team_or_stack_is_unusable(job: Path, capsys: pytest.Capt
         (job, "--stack", LOCAL, "--team", "team-a", "--fix", "--json"),
     ):
         assert run(capsys, *arguments)[0] == 2
+    no_file = run(capsys, "no.yaml", "--stack", LOCAL, "--team", "team-a")[2]
+    assert "no.yaml: cannot be read: No such file or directory.\nFix: name a file with a job" in no_file
+    assert "Errno" not in no_file
     assert "did you mean 'team-a'?" in run(capsys, job, "--stack", LOCAL, "--team", "taem-a")[2]
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("kind", "specs"),
     [
-        "x",
-        {"rayClusterSpec": 1},
-        {"rayClusterSpec": {"workerGroupSpecs": [1], "headGroupSpec": {"template": []}}},
-        {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": [{"resources": 1}]}}}}},
+        (
+            "ray.io/v1 RayJob",
+            [
+                "x",
+                {"rayClusterSpec": 1},
+                {"rayClusterSpec": {"workerGroupSpecs": [1], "headGroupSpec": {"template": []}}},
+                {
+                    "rayClusterSpec": {
+                        "headGroupSpec": {"template": {"spec": {"containers": [{"resources": 1}]}}}
+                    }
+                },
+            ],
+        ),
+        ("batch/v1 Job", [{"template": {"metadata": [], "spec": {"containers": [{"name": "c"}]}}}]),
+        (
+            "batch/v1 CronJob",
+            [
+                None,
+                {"schedule": "0 3 * * *"},
+                {"jobTemplate": None},
+                {"jobTemplate": {"metadata": 3, "spec": {}}},
+                {"jobTemplate": {"metadata": {"labels": 3}, "spec": {"template": 3}}},
+            ],
+        ),
     ],
 )
-def test_a_malformed_job_is_answered_without_a_traceback(
-    job: Path, spec: object, capsys: pytest.CaptureFixture[str]
+def test_a_malformed_job_is_refused_without_a_traceback(
+    job: Path, kind: str, specs: list[object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    body = yaml.safe_load(PUBLISHED) | {"spec": spec}
-    job.write_text(yaml.safe_dump(body))
-    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a")[0] == 1
-    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a", "--fix")[0] == 1
+    version, _, name = kind.partition(" ")
+    for spec in specs:
+        body = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, "spec": spec}
+        job.write_text(yaml.safe_dump(body))
+        for options in ((), ("--fix",)):
+            code, _, err = run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)
+            assert code == 1, (spec, options)
+            assert "Traceback" not in err
 
 
 def test_a_stack_that_only_warns_of_tenancy_admits_with_warnings(
@@ -396,42 +424,6 @@ def test_a_bound_over_all_pools_of_kai_names_them_so(
     assert " in all pools together: " in out
 
 
-def test_a_malformed_pod_template_is_answered_without_a_traceback(
-    job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    template = {"metadata": [], "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "j"},
-        "spec": {"template": template},
-    }
-    job.write_text(yaml.safe_dump(body))
-    for options in ((), ("--fix",)):
-        assert run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)[0] in (0, 1)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        None,
-        {"schedule": "0 3 * * *"},
-        {"jobTemplate": None},
-        {"jobTemplate": {"metadata": 3, "spec": {}}},
-        {"jobTemplate": {"metadata": {"labels": 3}, "spec": {"template": 3}}},
-    ],
-)
-def test_a_malformed_cron_job_is_answered_without_a_traceback(
-    job: Path, spec: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
-    job.write_text(yaml.safe_dump(body))
-    for options in ((), ("--fix",)):
-        code, _, err = run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)
-        assert code in (0, 1)
-        assert "Traceback" not in err
-
-
 EKS = str(stack_file("eks-prod", start=Path(__file__).parent))
 
 
@@ -475,31 +467,17 @@ def test_a_job_of_several_nodes_without_their_fast_network_is_warned_of(
     [{"operator": "Exists"}, {"operator": "Equal", "value": "muster-1234-0"}, {"value": "muster-1234-0"}],
 )
 def test_a_toleration_of_the_nodes_of_a_waiting_gang_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: dict[str, str]
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], way: dict[str, str]
 ) -> None:
     """Where gangs ask by placeholders, one taint keeps the nodes of each."""
-    stack = yaml.safe_load(Path(LOCAL).read_text())
-    pools = stack["config"]["muster:pools"]
-    for pool in pools.values():
-        if pool.pop("capacity", None) == "queued":
-            pool.pop("provisioningClass", None)
-            pool["gangs"] = "placeholders"
     placed = tmp_path / "Pulumi.placed.yaml"
-    placed.write_text(yaml.safe_dump(stack))
+    placed.write_text(placeholders_of_the_local_stack())
     body = yaml.safe_load(PUBLISHED)
     (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     group["template"]["spec"]["tolerations"] = [{"key": HELD_TAINT_KEY, **way}]
-    job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump(body))
     _, out, _ = run(capsys, job, "--stack", placed, "--team", "team-a", "--json")
     assert f"remove the toleration of {HELD_TAINT_KEY}" in out
-
-
-def test_a_file_that_is_missing_is_reported_with_a_fix(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, Path("missing.yaml"), "--stack", LOCAL, "--team", "team-a")
-    assert code == 2
-    assert "missing.yaml: cannot be read: No such file or directory.\nFix: name a file with a job" in err
-    assert "Errno" not in err
 
 
 def test_one_gpu_is_written_in_the_singular(

@@ -1,11 +1,8 @@
 """A Deployment is as many gangs of one pod as it has replicas."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.unit.check.stacks import fitting, judged, pod, refusals
 
@@ -24,25 +21,12 @@ def labelled(key: str, value: str) -> Json:
     return serving(template={"metadata": {"labels": {"app": "serve", key: value}}})
 
 
-def test_the_example_of_the_documentation_is_admitted_pod_by_pod() -> None:
-    text = (Path(__file__).parents[3] / "docs/submit.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```yaml\n(apiVersion: apps/v1\nkind: Deployment.*?)```", text, re.S)
-    found = judged(yaml.safe_load(example), work=SERVED)
-    assert found.answer.is_admitted, refusals(found)
-    assert {each.name: each.pods for each in found.demands} == {"main": 1}
-    assert "spec.template.spec.tolerations" in dict(found.answer.filled)
-
-
 def test_pods_beyond_its_queue_wait_and_one_that_no_node_holds_is_refused() -> None:
     """The queue has 32 of these GPUs."""
     found = judged(serving(replicas=9), work=SERVED)
     assert found.answer.is_admitted
     assert fitting(found, "main") == {"h100"}
     assert "main" in refusals(judged(serving(gpus=16), work=SERVED))
-
-
-def test_more_pods_than_the_namespace_holds_are_refused() -> None:
-    assert "lower replicas in spec" in refusals(judged(serving(replicas=100_000), work=SERVED))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +40,3 @@ def test_more_pods_than_the_namespace_holds_are_refused() -> None:
 )
 def test_what_would_pass_the_queue_is_refused(body: Json, fix: str) -> None:
     assert fix in refusals(judged(body, work=SERVED))
-
-
-def test_a_stack_that_serves_none_names_the_key_that_would() -> None:
-    assert "`muster:work: [ray, job, deployment]`" in refusals(judged(serving()))

@@ -40,11 +40,6 @@ def test_each_group_is_counted_and_gets_what_an_author_may_leave_out() -> None:
     assert "spec.replicatedJobs[2].template.spec.template.spec.tolerations" in paths
 
 
-def test_a_stack_that_serves_none_names_the_key_that_would() -> None:
-    found = judged(job_set(l4=pod(1)))
-    assert "ask the platform team for `muster:work: [ray, job, jobset]`" in refusals(found)
-
-
 def test_what_never_fits_is_refused_with_its_group() -> None:
     found = judged(job_set(l4=pod(9), h100=pod(16)), work=SERVED)
     assert "h100" in refusals(found)

@@ -1,19 +1,16 @@
 """Who may tolerate the taint that keeps nodes for one gang: what controllers write, and no tenant."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from muster.check.policies import Policies, Question
 from muster.config.stack import load
 from muster.model.names import HELD_TAINT_KEY, TEAM_LABEL
-from muster.paths import stack_file
 from muster.render import tenancy
+from tests.unit.check.stacks import placeholders_of_the_local_stack
 
 Json = dict[str, Any]
-LOCAL = stack_file("local", start=Path(__file__).parent)
 OWN = {"key": HELD_TAINT_KEY, "operator": "Equal", "value": "muster-own-0", "effect": "NoSchedule"}
 OTHERS = {**OWN, "value": "muster-other-0"}
 EVERY = {"key": HELD_TAINT_KEY, "operator": "Exists"}
@@ -24,14 +21,8 @@ KUEUE = "system:serviceaccounts:kueue-system"
 
 @pytest.fixture(scope="module")
 def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
-    """Of stack `local`, whose queued pools ask by placeholders instead."""
-    body = yaml.safe_load(Path(LOCAL).read_text())
-    for pool in body["config"]["muster:pools"].values():
-        if pool.pop("capacity", None) == "queued":
-            pool.pop("provisioningClass", None)
-            pool["gangs"] = "placeholders"
     path = tmp_path_factory.mktemp("placed") / "Pulumi.placed.yaml"
-    path.write_text(yaml.safe_dump(body))
+    path.write_text(placeholders_of_the_local_stack())
     return Policies(each for listed in tenancy.policies(load(path)) for each in listed)
 
 

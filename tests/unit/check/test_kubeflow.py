@@ -95,17 +95,6 @@ def test_no_autoscaler_changes_the_number_of_workers() -> None:
     assert "remove spec.elasticPolicy.metrics" in refusals(judged(body, work=SERVED))
 
 
-@BOTH
-def test_more_pods_than_the_namespace_holds_are_refused(names: tuple[str, str, str, str]) -> None:
-    found = refusals(judged(training(names, workers=100_000), work=SERVED))
-    assert f"lower replicas in spec.{names[2]}" in found
-
-
 def test_a_version_that_the_operator_does_not_serve_is_refused() -> None:
     body = {**training(MPI), "apiVersion": "kubeflow.org/v1"}
     assert "write apiVersion: kubeflow.org/v2beta1" in refusals(judged(body, work=SERVED))
-
-
-@BOTH
-def test_a_stack_that_serves_none_names_the_key_that_would(names: tuple[str, str, str, str]) -> None:
-    assert f"`muster:work: [ray, job, {names[1].lower()}]`" in refusals(judged(training(names)))

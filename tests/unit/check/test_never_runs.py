@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from muster.model.quantities import parse_quantity
-from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, refusals, warnings
+from tests.unit.check.stacks import (
+    POOLS,
+    fitting,
+    fixed,
+    in_racks,
+    job,
+    judged,
+    pod,
+    ray_job,
+    refusals,
+    warnings,
+)
 from tests.unit.check.test_jobset import job_set
 from tests.unit.check.test_kubeflow import MPI, training
 from tests.unit.check.test_lws import groups
@@ -113,13 +124,7 @@ def test_the_sidecar_that_gke_adds_takes_room_on_a_node(cloud: str, notes: Json,
     assert (fitting(found, "main") == {"l4"}) is fits
 
 
-_BY_PLACEHOLDERS = {
-    "machine": "a3-highgpu-8g",
-    "accelerator": "nvidia-h100-80gb",
-    "maxNodes": 8,
-    "gangs": "placeholders",
-    "capacity": "on-demand",
-}
+_BY_PLACEHOLDERS = {**POOLS["gke"]["h100"], "maxNodes": 8, "capacity": "on-demand", "gangs": "placeholders"}
 
 
 def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
@@ -199,22 +204,10 @@ def test_a_topology_of_kueue_that_no_pool_has_is_refused(kind: str) -> None:
 
 
 def test_a_level_of_the_pools_topology_is_admitted_and_another_is_refused() -> None:
-    h100 = {
-        "accelerator": "nvidia-h100-80gb",
-        "machine": "a3-highgpu-8g",
-        "capacity": "on-demand",
-        "minNodes": 4,
-        "maxNodes": 4,
-        "kueue": {"topology": "racks"},
-    }
-    more: dict[str, Any] = {
-        "pools": {"h100": h100},
-        "kueue": {"topologies": {"racks": ["example.com/rack", HOST]}},
-    }
     key = "kueue.x-k8s.io/podset-required-topology"
     for level, is_known in (("example.com/rack", True), ("example.com/block", False)):
         template = {**pod(8), "metadata": {"annotations": {key: level}}}
-        found = judged(job(template), **more)
+        found = judged(job(template), **in_racks("example.com/rack", HOST))
         assert found.answer.is_admitted is is_known, refusals(found)
     assert "has example.com/rack" in refusals(found)
 

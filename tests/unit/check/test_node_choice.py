@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 
 from muster.render import kueue
-from tests.unit.check.stacks import fitting, job, judged, pod, ray_job, refusals, stack_text, warnings
+from tests.unit.check.stacks import (
+    POOLS,
+    fitting,
+    in_racks,
+    job,
+    judged,
+    pod,
+    ray_job,
+    refusals,
+    stack_text,
+    warnings,
+)
 from tests.unit.model.model_stacks import examined, parsed
 
 GKE_GPU = "cloud.google.com/gke-accelerator"
@@ -172,18 +183,6 @@ def test_kai_which_compares_labels_with_those_of_nodes_is_not_said_to_compare_no
     assert "no queue compares" not in found
 
 
-def test_karpenters_capacity_type_is_compared() -> None:
-    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
-    h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
-    cpu = {"machine": "m6i.4xlarge", "maxNodes": 20}
-    more: dict[str, Any] = {
-        "cluster": {"autoscaler": "karpenter"},
-        "pools": {"cpu": cpu, "l4": l4, "h100": h100},
-    }
-    found = judged(job(pod(1, nodeSelector={"karpenter.sh/capacity-type": "spot"})), "eks", **more)
-    assert fitting(found, "main") == {"l4"}
-
-
 MIG = {
     "accelerator": "nvidia-tesla-a100",
     "machine": "a2-highgpu-1g",
@@ -216,38 +215,21 @@ def test_flavors_have_a_zone_only_where_each_pool_has_one() -> None:
 
 def test_a_label_that_one_flavor_has_no_room_for_is_on_none() -> None:
     full = {f"example.com/label-{index}": "x" for index in range(6)}
-    l4 = {
-        "accelerator": "nvidia-l4",
-        "machine": "g2-standard-24",
-        "capacity": "queued",
-        "maxNodes": 12,
-        "kueue": {"nodeLabels": full},
-    }
-    found = flavors(pools={"l4": l4})
+    found = flavors(pools={"l4": {**POOLS["gke"]["l4"], "kueue": {"nodeLabels": full}}})
     assert len(found["l4"]) == 8
     assert found["l4"][GKE_GPU] == "nvidia-l4"
     assert all(TYPE not in labels for labels in found.values())
 
 
 def test_a_flavor_with_a_topology_keeps_its_labels_which_kueue_forbids_to_change() -> None:
-    h100 = {
-        "accelerator": "nvidia-h100-80gb",
-        "machine": "a3-highgpu-8g",
-        "capacity": "on-demand",
-        "minNodes": 4,
-        "maxNodes": 4,
-        "kueue": {"topology": "racks"},
-    }
-    topologies = {"topologies": {"racks": ["example.com/rack"]}}
-    found = flavors(pools={"h100": h100}, kueue=topologies)
+    found = flavors(**in_racks("example.com/rack"))
     assert found["h100"] == {"muster.dev/pool": "h100"}
     assert all(GKE_GPU not in labels for labels in found.values())
 
 
 def test_a_label_of_the_cloud_with_another_value_is_a_mistake() -> None:
-    l4 = {"accelerator": "nvidia-l4", "machine": "g2-standard-24", "capacity": "queued", "maxNodes": 12}
     for value, is_right in (("nvidia-l4", True), ("nvidia-a100", False)):
-        labelled = {**l4, "kueue": {"nodeLabels": {GKE_GPU: value}}}
+        labelled = {**POOLS["gke"]["l4"], "kueue": {"nodeLabels": {GKE_GPU: value}}}
         _, errors = examined(stack_text("gke", pools={"l4": labelled}))
         assert (errors == []) is is_right
     assert f"muster:pools.l4.kueue.nodeLabels.{GKE_GPU}" in errors[0]
@@ -255,8 +237,9 @@ def test_a_label_of_the_cloud_with_another_value_is_a_mistake() -> None:
 
 @pytest.mark.parametrize("autoscaler", ["karpenter", "auto-mode"])
 def test_how_karpenters_nodes_are_bought_is_known_of_them(autoscaler: str) -> None:
-    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
-    h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
+    l4, h100 = (
+        {**POOLS["eks"][name], "capacity": way} for name, way in (("l4", "spot"), ("h100", "on-demand"))
+    )
     pools = {"cpu": {"machine": "m6i.4xlarge", "maxNodes": 20}, "l4": l4, "h100": h100}
     more: dict[str, Any] = {"cluster": {"autoscaler": autoscaler}, "pools": pools}
     for value, fits in (("spot", {"l4"}), ("on-demand", H100), ("reserved", set())):

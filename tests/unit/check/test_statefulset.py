@@ -1,11 +1,8 @@
 """A StatefulSet is one gang, of as many pods as it has replicas."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.unit.check.stacks import fitting, judged, pod, refusals
 
@@ -34,23 +31,6 @@ def test_one_that_no_queue_holds_is_refused() -> None:
     assert "main" in refusals(judged(serving(replicas=5), work=SERVED))
 
 
-def test_more_pods_than_the_namespace_holds_are_refused() -> None:
-    assert "lower replicas in spec" in refusals(judged(serving(replicas=100_000), work=SERVED))
-
-
-def test_the_notebook_of_the_documentation_is_admitted() -> None:
-    """One pod needs no order."""
-    text = (Path(__file__).parents[3] / "docs/submit.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```yaml\n(apiVersion: apps/v1\nkind: StatefulSet.*?)```", text, re.S)
-    found = judged(yaml.safe_load(example), work=SERVED)
-    assert found.answer.is_admitted, refusals(found)
-    assert {each.name: each.pods for each in found.demands} == {"main": 1}
-
-
-def test_a_field_that_it_does_not_have_is_named_with_the_nearest() -> None:
-    assert "write podManagementPolicy" in refusals(judged(serving(podManagementPolicies="x"), work=SERVED))
-
-
 def keyed(field: str, key: str, value: str) -> Json:
     metadata = {"labels": {"app": "serve"}}
     metadata[field] = {**metadata.get(field, {}), key: value}
@@ -71,10 +51,6 @@ def keyed(field: str, key: str, value: str) -> Json:
 )  # fmt: skip
 def test_what_would_pass_the_queue_or_never_start_whole_is_refused(body: Json, fix: str) -> None:
     assert fix in refusals(judged(body, work=SERVED))
-
-
-def test_a_stack_that_serves_none_names_the_key_that_would() -> None:
-    assert "`muster:work: [ray, job, statefulset]`" in refusals(judged(serving()))
 
 
 def test_a_mount_of_its_claims_is_not_told_to_be_lost() -> None:
