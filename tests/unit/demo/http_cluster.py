@@ -8,8 +8,8 @@ from typing import Any
 from muster.local.demo.cluster import Cluster
 
 
-def cluster_at(url: str, folder: Path, *, say: Callable[[str], None] = lambda _: None) -> Cluster:
-    """Its kubeconfig lies in `folder`."""
+def kubeconfig_at(url: str, folder: Path) -> Path:
+    """The kubeconfig of an API server, in `folder`."""
     config: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -20,4 +20,8 @@ def cluster_at(url: str, folder: Path, *, say: Callable[[str], None] = lambda _:
     }
     path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
-    return Cluster(str(path), say=say)
+    return path
+
+
+def cluster_at(url: str, folder: Path, *, say: Callable[[str], None] = lambda _: None) -> Cluster:
+    return Cluster(str(kubeconfig_at(url, folder)), say=say)

@@ -6,6 +6,7 @@ from typing import Any
 from muster.local.demo.events import Mood, Snapshot, events_of
 
 Object = dict[str, Any]
+Lists = dict[str, list[Object]]
 FIRST, LATER = "2026-01-01T10:00:00Z", "2026-01-01T10:30:00Z"
 
 
@@ -37,6 +38,17 @@ def workload(*conditions: Object, annotations: dict[str, str] | None = None, act
         "spec": {"queueName": "default", "active": active},
         "status": {"conditions": list(conditions), "admission": {"podSetAssignments": assigned}},
     }
+
+
+def asking(kind: str, uid: str, *, pool: str, nodes: int, conditions: list[Object] | None = None) -> Lists:
+    """A request of an owner for nodes of a pool, and its template."""
+    request = {
+        "metadata": {"name": "r", "uid": "r", "labels": {f"muster.dev/{kind}-uid": uid}},
+        "spec": {"podSets": [{"count": nodes, "podTemplateRef": {"name": "t"}}]},
+        "status": {"conditions": conditions or []},
+    }
+    template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": pool}}}}
+    return {"ProvisioningRequest": [request], "PodTemplate": [template]}
 
 
 def told(held: Object, **others: list[Object]) -> list[str]:
@@ -74,28 +86,9 @@ def test_the_same_snapshot_twice_tells_nothing_new_and_a_second_attempt_is_told_
 
 
 def test_a_failed_request_is_told_with_the_clouds_words() -> None:
-    request = {
-        "metadata": {
-            "name": "r",
-            "uid": "r",
-            "labels": {"muster.dev/workload-uid": "w"},
-            "resourceVersion": "1",
-        },
-        "spec": {"podSets": [{"count": 2, "podTemplateRef": {"name": "t"}}]},
-        "status": {"conditions": [condition("Failed", "True", reason="OutOfResources", message="no stock")]},
-    }
-    template = {
-        "metadata": {"name": "t"},
-        "template": {"spec": {"nodeSelector": {"muster.dev/pool": "h100"}}},
-    }
-    snapshot = Snapshot(
-        {
-            "RayJob": [job()],
-            "Workload": [workload()],
-            "ProvisioningRequest": [request],
-            "PodTemplate": [template],
-        }
-    )
+    failed = condition("Failed", "True", reason="OutOfResources", message="no stock")
+    asked = asking("workload", "w", pool="h100", nodes=2, conditions=[failed])
+    snapshot = Snapshot({"RayJob": [job()], "Workload": [workload()], **asked})
     found = {event.text: event.mood for event in events_of(snapshot, ["gang"])}
     assert "h100: asked for 2 nodes (r)" in found
     assert found["h100: Failed: OutOfResources: no stock"] is Mood.BAD
@@ -125,14 +118,8 @@ def test_a_gang_with_kai_is_told_from_its_gate_to_its_nodes() -> None:
         },
         "spec": {"schedulingGates": [{"name": "muster.dev/gang"}]},
     }
-    request = {
-        "metadata": {"name": "r", "uid": "r", "labels": {"muster.dev/raycluster-uid": "c"}},
-        "spec": {"podSets": [{"count": 4, "podTemplateRef": {"name": "t"}}]},
-        "status": {"conditions": [condition("Accepted", "True")]},
-    }
-    template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
-    others = {"ProvisioningRequest": [request], "PodTemplate": [template]}
-    found = events_of(Snapshot({"RayCluster": [cluster], "Pod": [head], **others}), ["gang"])
+    asked = asking("raycluster", "c", pool="l4", nodes=4, conditions=[condition("Accepted", "True")])
+    found = events_of(Snapshot({"RayCluster": [cluster], "Pod": [head], **asked}), ["gang"])
     assert [event.text for event in found] == [
         "RayCluster created",
         "l4: asked for 4 nodes (r)",
@@ -153,19 +140,9 @@ def test_a_service_is_told_with_the_cluster_that_kuberay_made_for_it() -> None:
         "metadata": {"name": "worker", "uid": "p", "labels": {"ray.io/cluster": "model-x7k2p"}},
         "spec": {"nodeName": "l4-0"},
     }
-    request = {
-        "metadata": {"name": "r", "uid": "r", "labels": {"muster.dev/raycluster-uid": "c"}},
-        "spec": {"podSets": [{"count": 1, "podTemplateRef": {"name": "t"}}]},
-    }
-    template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
-    lists: dict[str, list[Object]] = {
-        "RayService": [service],
-        "RayCluster": [cluster],
-        "Pod": [pod],
-        "ProvisioningRequest": [request],
-        "PodTemplate": [template],
-    }
-    found = events_of(Snapshot(lists), ["model"])
+    asked = asking("raycluster", "c", pool="l4", nodes=1)
+    snapshot = Snapshot({"RayService": [service], "RayCluster": [cluster], "Pod": [pod], **asked})
+    found = events_of(snapshot, ["model"])
     assert [event.text for event in found] == [
         "RayService created",
         "l4: asked for 1 node (r)",

@@ -19,6 +19,7 @@ _JSON = {"Content-Type": "application/json"}
 _LINES = Reply(200, b"ray starts\n[train] loss 3.5\n[train] loss 0.1\n", {"Content-Type": "text/plain"})
 _HALF = Reply(200, b"ray starts\n[train] loss 3.5\n", {"Content-Type": "text/plain"})
 _CUT = Reply(is_cut=True)
+_NOTHING = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
 
 
 def _refused(code: int) -> Reply:
@@ -36,6 +37,12 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_PAUSE", 0.01)
 
 
+def _follower(url: str, folder: Path, out: io.StringIO | None = None, **more: Any) -> Follower:
+    """Of namespace team-a, on a screen that is `out`."""
+    screen = Screen(as_json=False, out=out or io.StringIO())
+    return Follower(cluster_at(url, folder), screen, namespace="team-a", timeout=60, **more)
+
+
 def _told(answers: list[Reply], folder: Path) -> list[str]:
     """What is said of a pod whose log answers like this, one after another; then it has ended."""
 
@@ -45,13 +52,11 @@ def _told(answers: list[Reply], folder: Path) -> list[str]:
             return answers.pop(0)
         if path.endswith("/pods/head"):
             return Reply(200, _pod("Running" if answers else "Succeeded"), _JSON)
-        return Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+        return _NOTHING
 
     out = io.StringIO()
     with serving(script) as server:
-        screen = Screen(as_json=False, out=out)
-        follower = Follower(cluster_at(server.url, folder), screen, namespace="team-a", timeout=60)
-        follower._read_log("gang", _pod("Running"))
+        _follower(server.url, folder, out)._read_log("gang", _pod("Running"))
     return [line.partition("| ")[2] for line in out.getvalue().splitlines()]
 
 
@@ -71,9 +76,7 @@ def test_every_line_is_told_once(before: list[Reply], tmp_path: Path) -> None:
 
 def test_of_a_pod_that_is_gone_nothing_more_is_read(tmp_path: Path) -> None:
     with serving(lambda _: _refused(404)) as server:
-        screen = Screen(as_json=False, out=io.StringIO())
-        follower = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
-        follower._read_log("gang", _pod("Running"))
+        _follower(server.url, tmp_path)._read_log("gang", _pod("Running"))
     assert sum("/log" in asked.path for asked in server.asked) == 1
 
 
@@ -86,12 +89,10 @@ def test_a_pod_that_cannot_be_asked_about_is_read_on(tmp_path: Path) -> None:
             return _LINES
         if path.endswith("/pods/head"):
             return next(asked_about)
-        return Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+        return _NOTHING
 
     with serving(script) as server:
-        screen = Screen(as_json=False, out=io.StringIO())
-        follower = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
-        follower._read_log("gang", _pod("Running"))
+        _follower(server.url, tmp_path)._read_log("gang", _pod("Running"))
     assert sum("/log" in asked.path for asked in server.asked) == 2
 
 
@@ -113,11 +114,8 @@ def test_while_nothing_happens_a_story_says_what_it_waits_for(
     monkeypatch.setattr(follower, "_QUIET", 0.0)
     looks = [False, False, True]
     out = io.StringIO()
-    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
-    with serving(lambda _: nothing) as server:
-        screen = Screen(as_json=False, out=out)
-        waiting = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
-        waiting.until("RayJob gang SUCCEEDED", lambda _: looks.pop(0))
+    with serving(lambda _: _NOTHING) as server:
+        _follower(server.url, tmp_path, out).until("RayJob gang SUCCEEDED", lambda _: looks.pop(0))
     assert out.getvalue().count("waits for: RayJob gang SUCCEEDED") == 2
 
 
@@ -130,9 +128,8 @@ def test_a_story_whose_reader_has_gone_deletes_its_job(
         raise BrokenPipeError
 
     monkeypatch.setitem(scenarios.STORIES, "batch", Story("", "team-c", play))
-    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
     options = {"as_json": False, "delete": False, "keep": False, "name": "default", "ray_image": ""}
-    with serving(lambda _: nothing) as server:
+    with serving(lambda _: _NOTHING) as server:
         cluster_at(server.url, tmp_path)
         options |= {"victim": "rayjob", "timeout": 60, "kubeconfig": tmp_path / "kubeconfig"}
         with pytest.raises(BrokenPipeError):
@@ -195,12 +192,8 @@ def test_a_gang_runs_or_waits_with_all_of_its_pods(
 
 
 def test_a_story_of_two_teams_follows_and_deletes_in_both_namespaces(tmp_path: Path) -> None:
-    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
-    with serving(lambda _: nothing) as server:
-        screen = Screen(as_json=False, out=io.StringIO())
-        both = Follower(
-            cluster_at(server.url, tmp_path), screen, namespace="team-a", others=("team-b",), timeout=60
-        )
+    with serving(lambda _: _NOTHING) as server:
+        both = _follower(server.url, tmp_path, others=("team-b",))
         both.look()
         both._jobs["owner"] = {"kind": "RayCluster", "metadata": {"name": "owner", "namespace": "team-b"}}
         both.delete("RayCluster", "owner")
