@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from muster.controller.gangs.broken_nodes import FailedPod, black_hole, node_that_rejected, sign
 from muster.controller.gangs.objects import Node
@@ -13,6 +12,7 @@ from muster.controller.runtime.clock import utc_now
 from muster.errors import MusterError
 from muster.local.simulated_cloud.script import NodeSign, break_node
 from muster.model.gangpolicy import BrokenNodes
+from tests.unit.demo.http_cluster import kubeconfig_at
 from tests.unit.gangs.paper import flavor_policy
 from tests.unit.preview.http_world import Asked, Reply, serving
 
@@ -21,15 +21,7 @@ NODE: dict[str, Any] = {"metadata": {"name": "n", "resourceVersion": "1"}, "spec
 
 def asked_for(kind: NodeSign, folder: Path, *, status: int = 200) -> list[Asked]:
     with serving(lambda _: Reply(status, NODE)) as server:
-        parts: dict[str, dict[str, Any]] = {
-            "clusters": {"cluster": {"server": server.url}},
-            "users": {"user": {}},
-        }
-        context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-        content = {name: [{"name": "c", **part}] for name, part in parts.items()}
-        file = folder / "kubeconfig"
-        file.write_text(yaml.safe_dump({"current-context": "c", "contexts": [context], **content}))
-        break_node(file, "n", kind, xid=79)
+        break_node(kubeconfig_at(server.url, folder), "n", kind, xid=79)
     return [each for each in server.asked if each.method in ("PATCH", "POST")]
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.actions import ReleaseNode
 from muster.local.simulated_cloud.objects import Node, VmState
-from tests.unit.simulated_cloud.world import ONE_GPU, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import ONE_GPU, World, consumer, delivered, offering, pool, request
 
 
 def _ready(name: str, **changes: object) -> Node:
@@ -98,9 +98,7 @@ def test_a_pool_that_is_not_atomic_says_provisioned_and_fills_partly() -> None:
 
 
 def test_a_node_that_was_delivered_and_lost_is_not_replaced() -> None:
-    world = World(offering(pool(stock=2)))
-    world.add(request("gang", provisioning_class=names.BEST_EFFORT))
-    world.run(10)
+    world = delivered(offering(pool(stock=2)), provisioning_class=names.BEST_EFFORT)
     [node] = world.nodes_of("gang")
     del world.nodes[node.name]
     world.run(60)

@@ -5,7 +5,7 @@ import json
 from muster.local.quantities import rfc3339
 from muster.local.simulated_cloud import faults, names
 from muster.local.simulated_cloud.faults import Fault, FaultBook, FaultKind
-from tests.unit.simulated_cloud.world import START, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import START, World, delivered, offering, pool, request
 
 
 def _world(kind: FaultKind, **changes: object) -> World:
@@ -72,10 +72,7 @@ def test_stagger_of_a_best_effort_request_holds_back_its_last_node() -> None:
 
 
 def test_revoke_takes_nodes_with_pods_on_them() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True)
     world.faults = (Fault("f", "l4", FaultKind.REVOKE, count=1),)
     world.settle()
     assert world.state("gang", "CapacityRevoked") == ("True", "CapacityRevoked")
@@ -86,10 +83,7 @@ def test_revoke_takes_nodes_with_pods_on_them() -> None:
 
 
 def test_revoke_of_a_best_effort_request_says_nothing() -> None:
-    world = World(offering())
-    world.add(request("gang", provisioning_class=names.BEST_EFFORT))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True, provisioning_class=names.BEST_EFFORT)
     world.faults = (Fault("f", "l4", FaultKind.REVOKE, count=1),)
     world.settle()
     assert not world.nodes
@@ -97,10 +91,7 @@ def test_revoke_of_a_best_effort_request_says_nothing() -> None:
 
 
 def test_expire_ends_the_booking_at_once_and_spares_nodes_in_use() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True)
     world.faults = (Fault("f", "*", FaultKind.EXPIRE),)
     world.run(60)
     assert world.state("gang", "BookingExpired") == ("True", "BookingExpired")

@@ -86,6 +86,9 @@ def test_an_on_demand_node_goes_when_its_pods_are_gone() -> None:
         world.pods[name] = replace(world.pods[name], node=node, unschedulable=None)
     world.run(120)
     assert len(world.nodes) == 2
+    world.pods = {"next": _pod("next", world.now)}
+    world.run(20)
+    assert len(world.nodes) == 2, "a pod that waits may still come to them"
     world.pods.clear()
     world.run(20)
     assert not world.nodes

@@ -6,7 +6,16 @@ from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import Fault, FaultKind
 from muster.local.simulated_cloud.fit import PodShape
 from muster.local.simulated_cloud.queued import resize_request_name
-from tests.unit.simulated_cloud.world import ONE_GPU, START, World, consumer, offering, pool, request
+from tests.unit.simulated_cloud.world import (
+    ONE_GPU,
+    START,
+    World,
+    consumer,
+    delivered,
+    offering,
+    pool,
+    request,
+)
 
 
 def test_a_request_is_queued_then_promised_then_provisioned() -> None:
@@ -161,9 +170,7 @@ def test_a_run_duration_outside_of_the_clouds_range_is_denied() -> None:
 
 
 def test_the_booking_of_an_unused_node_ends_and_the_node_goes() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
+    world = delivered()
     world.run(580, tick=10)
     assert world.state("gang", "BookingExpired") is None
     assert world.nodes_of("gang")
@@ -173,9 +180,7 @@ def test_the_booking_of_an_unused_node_ends_and_the_node_goes() -> None:
 
 
 def test_a_consumed_booking_does_not_expire_and_its_node_goes_after_its_pods() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
+    world = delivered()
     world.boot()
     world.pods["worker"] = consumer(world.get("gang"), "l4-0")
     world.run(1200, tick=20)
@@ -188,28 +193,21 @@ def test_a_consumed_booking_does_not_expire_and_its_node_goes_after_its_pods() -
 
 
 def test_consumed_bookings_expire_too_where_the_offering_says_so() -> None:
-    world = World(offering(expire_consumed=True))
-    world.add(request("gang"))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(offering(expire_consumed=True), used=True)
     world.run(700, tick=20)
     assert world.state("gang", "BookingExpired") == ("True", "BookingExpired")
     assert world.nodes_of("gang"), "a node in use stays whatever became of its booking"
 
 
 def test_a_pod_of_another_namespace_consumes_nothing() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
+    world = delivered()
     world.pods["thief"] = replace(consumer(world.get("gang"), "l4-0"), namespace="team-b")
     world.run(700, tick=20)
     assert world.state("gang", "BookingExpired") == ("True", "BookingExpired")
 
 
 def test_a_used_node_waits_for_a_pod_of_its_request_that_the_scheduler_has_yet_to_bind() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
+    world = delivered()
     world.boot()
     worker = consumer(world.get("gang"), "l4-0")
     world.pods["worker"] = worker
@@ -223,9 +221,7 @@ def test_a_used_node_waits_for_a_pod_of_its_request_that_the_scheduler_has_yet_t
 
 
 def test_between_two_pods_of_a_gang_its_node_stays_a_while() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
+    world = delivered()
     world.pods["placeholder"] = consumer(world.get("gang"), "l4-0")
     world.run(5)
     world.pods.clear()
@@ -237,10 +233,7 @@ def test_between_two_pods_of_a_gang_its_node_stays_a_while() -> None:
 
 
 def test_a_lease_ends_with_its_run_duration_whatever_runs_there() -> None:
-    world = World(offering())
-    world.add(request("gang", parameters={names.MAX_RUN_DURATION: "600"}))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True, parameters={names.MAX_RUN_DURATION: "600"})
     world.run(620, tick=5)
     assert world.state("gang", "CapacityRevoked") == ("True", "CapacityRevoked")
     assert world.state("gang", "BookingExpired") == ("True", "BookingExpired")
@@ -248,10 +241,7 @@ def test_a_lease_ends_with_its_run_duration_whatever_runs_there() -> None:
 
 
 def test_a_deleted_requests_node_goes_once_it_is_empty() -> None:
-    world = World(offering())
-    world.add(request("gang"))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True)
     world.delete("gang")
     world.run(120)
     assert world.nodes
@@ -261,10 +251,7 @@ def test_a_deleted_requests_node_goes_once_it_is_empty() -> None:
 
 
 def test_a_second_request_of_the_same_name_waits_for_the_first_ones_machines() -> None:
-    world = World(offering(pool(stock=2)))
-    world.add(request("gang"))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(offering(pool(stock=2)), used=True)
     world.delete("gang")
     world.add(request("gang", uid="second"))
     world.run(60)
@@ -313,10 +300,7 @@ def test_half_bought_when_it_crashed_and_the_stock_went_a_request_keeps_what_it_
 
 
 def test_a_machine_ends_with_its_run_duration_even_when_its_request_is_gone() -> None:
-    world = World(offering())
-    world.add(request("gang", parameters={names.MAX_RUN_DURATION: "600"}))
-    world.run(10)
-    world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    world = delivered(used=True, parameters={names.MAX_RUN_DURATION: "600"})
     world.delete("gang")
     world.run(560, tick=5)
     assert world.nodes

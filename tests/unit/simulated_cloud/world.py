@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from muster.local.quantities import timestamp
 from muster.local.simulated_cloud import names
@@ -217,6 +218,16 @@ class World:
             elif key == names.CONSUMED:
                 node = replace(node, consumed=moment)
         self.nodes[name] = node
+
+
+def delivered(offered: Offering | None = None, *, used: bool = False, **asked: Any) -> World:
+    """A world in which request `gang` has its node, with a pod `worker` of it there if `used`."""
+    world = World(offered or offering())
+    world.add(request("gang", **asked))
+    world.run(10)
+    if used:
+        world.pods["worker"] = consumer(world.get("gang"), "l4-0")
+    return world
 
 
 __all__ = ["Condition", "World"]
