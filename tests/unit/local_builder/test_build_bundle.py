@@ -149,28 +149,32 @@ def test_a_part_of_a_bundle_is_refused(
     assert "is not a whole bundle" in refusal(source, importer)
 
 
-def test_a_tar_that_ends_between_two_members_is_refused(
-    tmp_path: Path, parts: list[Part], importer: Cache
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda name, data: None if name.endswith("/chart-v1") else (name, data),
+            "files of its manifest are missing",
+        ),
+        (
+            lambda name, data: (name, data.replace(b"content", b"CONTENT")),
+            "does not have the digest of its manifest",
+        ),
+        (
+            lambda name, data: (f"../../{name}" if name.endswith("other") else name, data),
+            "is not in its manifest",
+        ),
+    ],
+    ids=["it ends between two members", "changed bytes", "a file that no manifest names"],
+)
+def test_a_tar_of_other_files_than_those_of_its_manifest_is_refused(
+    tmp_path: Path,
+    parts: list[Part],
+    importer: Cache,
+    change: Callable[[str, bytes], tuple[str, bytes] | None],
+    says: str,
 ) -> None:
-    last = parts[-1]
-    dropped = f"entries/{last.kind}/{last.name}/key/{last.name}"
-    source = rewritten(written(tmp_path, parts), lambda name, data: None if name == dropped else (name, data))
-    assert "files of its manifest are missing" in refusal(source, importer)
-
-
-def test_changed_bytes_are_refused(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
-    source = rewritten(
-        written(tmp_path, parts), lambda name, data: (name, data.replace(b"content", b"CONTENT"))
-    )
-    assert "does not have the digest of its manifest" in refusal(source, importer)
-
-
-def test_a_file_that_no_manifest_names_is_refused(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
-    source = rewritten(
-        written(tmp_path, parts),
-        lambda name, data: (f"../../{name}" if name.endswith("other") else name, data),
-    )
-    assert "is not in its manifest" in refusal(source, importer)
+    assert says in refusal(rewritten(written(tmp_path, parts), change), importer)
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/etc/escaped", "deep/../../escaped", ""])
@@ -184,14 +188,31 @@ def test_no_file_leads_out_of_its_entry(
     assert "leads out of its entry" in refusal(with_manifest(written(tmp_path, parts), change), importer)
 
 
-@pytest.mark.parametrize("link", ["../../escaped", "/etc/passwd", "../deep/../../x"])
-def test_no_link_leads_out_of_its_entry(
-    tmp_path: Path, parts: list[Part], importer: Cache, link: str
+@pytest.mark.parametrize(
+    ("where", "value", "says"),
+    [
+        *(
+            (("files", "deep/link", "link"), link, "leads out of its entry")
+            for link in ("../../escaped", "/etc/passwd", "../deep/../../x")
+        ),
+        (("files", "etcd", "size"), 2**60, "are free in"),
+        *(
+            ((word,), value, "is no entry of a cache")
+            for word, value in (("kind", "locks"), ("name", ".."), ("key", "a/b"))
+        ),
+    ],
+)
+def test_an_entry_that_leads_elsewhere_or_has_no_room_is_refused(
+    tmp_path: Path, parts: list[Part], importer: Cache, where: tuple[str, ...], value: Any, says: str
 ) -> None:
     def change(manifest: Any) -> None:
-        manifest["entries"][0]["files"]["deep/link"]["link"] = link
+        *path, last = where
+        entry = manifest["entries"][0]
+        for key in path:
+            entry = entry[key]
+        entry[last] = value
 
-    assert "leads out of its entry" in refusal(with_manifest(written(tmp_path, parts), change), importer)
+    assert says in refusal(with_manifest(written(tmp_path, parts), change), importer)
 
 
 def test_no_link_leads_out_through_another(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
@@ -221,25 +242,6 @@ def test_a_bundle_unpacks_to_what_its_manifest_names(
         tar.addfile(first, io.BytesIO(content))
         tar.addfile(tarfile.TarInfo("x" * 2 * 1024**2))
     assert "unpacks to more than its manifest names" in refusal(bomb, importer)
-
-
-def test_a_bundle_that_needs_more_room_than_there_is_is_refused(
-    tmp_path: Path, parts: list[Part], importer: Cache
-) -> None:
-    def change(manifest: Any) -> None:
-        manifest["entries"][0]["files"]["etcd"]["size"] = 2**60
-
-    assert "are free in" in refusal(with_manifest(written(tmp_path, parts), change), importer)
-
-
-@pytest.mark.parametrize(("word", "value"), [("kind", "locks"), ("name", ".."), ("key", "a/b")])
-def test_no_entry_lies_elsewhere(
-    tmp_path: Path, parts: list[Part], importer: Cache, word: str, value: str
-) -> None:
-    def change(manifest: Any) -> None:
-        manifest["entries"][0][word] = value
-
-    assert "is no entry of a cache" in refusal(with_manifest(written(tmp_path, parts), change), importer)
 
 
 def test_what_is_no_bundle_is_refused(tmp_path: Path, importer: Cache) -> None:

@@ -39,6 +39,7 @@ build)
 esac
 """
 
+EDIT = Patch("example.org/lib", "v1.2.3", "file.go", old="args := first", new="args := second")
 Make = Callable[..., GoBuilder]
 
 
@@ -110,39 +111,30 @@ def test_a_failed_build_leaves_no_entry(make: Make, program: Program) -> None:
     assert builder.ready(program) is None
 
 
-def test_a_full_disk_is_told_as_such(make: Make, program: Program) -> None:
-    builder = make(building="echo 'write x: no space left on device' >&2; exit 1")
-    with pytest.raises(LocalClusterError, match="the disk is full"):
-        builder.build(program)
-
-
 def test_a_flaky_network_is_tried_again(make: Make, program: Program, tmp_path: Path) -> None:
     once = f"test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; echo 'dial tcp: i/o timeout'; exit 1; }}"
     make(listing=once).fetch(program)
     assert calls(tmp_path) == ["list", "list"]
 
 
-def test_a_network_that_stays_away_ends_after_four_tries(
-    make: Make, program: Program, tmp_path: Path
+@pytest.mark.parametrize(
+    ("printed", "says", "tries"),
+    [
+        ("dial tcp: i/o timeout", "check the network and GOPROXY", 4),
+        *(
+            (f"reading https://proxy/x: {answer}", f"the module proxy refuses them.*{answer}.*GOPROXY", 1)
+            for answer in ("403 Forbidden", "404 Not Found", "410 Gone")
+        ),
+        ("verifying x: checksum mismatch", r"do not match source/go\.sum", 1),
+        ("write x: no space left on device", "the disk is full", 1),
+    ],
+)
+def test_only_a_network_that_stays_away_is_asked_again_and_not_for_ever(
+    make: Make, program: Program, tmp_path: Path, printed: str, says: str, tries: int
 ) -> None:
-    with pytest.raises(LocalClusterError, match="check the network and GOPROXY"):
-        make(listing="echo 'dial tcp: i/o timeout'; exit 1").fetch(program)
-    assert calls(tmp_path) == ["list"] * 4
-
-
-@pytest.mark.parametrize("answer", ["403 Forbidden", "404 Not Found", "410 Gone"])
-def test_a_refusal_of_the_registry_is_not_asked_again(
-    make: Make, program: Program, tmp_path: Path, answer: str
-) -> None:
-    with pytest.raises(LocalClusterError, match=f"the module proxy refuses them.*{answer}.*GOPROXY"):
-        make(listing=f"echo 'reading https://proxy/x: {answer}'; exit 1").fetch(program)
-    assert calls(tmp_path) == ["list"]
-
-
-def test_a_hash_that_does_not_match_is_final(make: Make, program: Program, tmp_path: Path) -> None:
-    with pytest.raises(LocalClusterError, match=r"do not match source/go\.sum"):
-        make(listing="echo 'verifying x: checksum mismatch'; exit 1").fetch(program)
-    assert calls(tmp_path) == ["list"]
+    with pytest.raises(LocalClusterError, match=says):
+        make(listing=f"echo '{printed}'; exit 1").fetch(program)
+    assert calls(tmp_path) == ["list"] * tries
 
 
 def test_every_ingredient_changes_the_key(program: Program, tmp_path: Path) -> None:
@@ -163,13 +155,14 @@ def test_every_ingredient_changes_the_key(program: Program, tmp_path: Path) -> N
     for name in ("go.mod", "go.sum", "main.go", "part.go", "part.s"):
         (program.directory / name).write_text("changed\n")
         keys.append(key())
+    edits = (EDIT, replace(EDIT, old="other"), replace(EDIT, new="other"))
+    keys.extend(key(replace(program, patch=edit)) for edit in edits)
+    source = tmp_path / "x.go"
+    for content in ("one", "two"):
+        source.write_text(content)
+        keys.append(key(replace(program, patch=Patch("example.org/lib", "v1", "x.go", source))))
     assert len(set(keys)) == len(keys)
-
-
-def test_a_display_figure_does_not_change_the_key(program: Program, tmp_path: Path) -> None:
-    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
-    other = replace(program, seconds=99.0, packages=99)
-    assert program_entry(cache, program, toolchain) == program_entry(cache, other, toolchain)
+    assert key(replace(program, seconds=99.0, packages=99)) == key(), "figures of the display"
 
 
 @pytest.mark.parametrize(
@@ -223,9 +216,6 @@ def test_a_patched_file_is_compiled_and_the_module_stays_as_it_is(
     assert (module / "deep" / "file.go").read_text() == "original"
 
 
-EDIT = Patch("example.org/lib", "v1.2.3", "file.go", old="args := first", new="args := second")
-
-
 def test_an_edit_changes_the_one_place_that_it_names(tmp_path: Path) -> None:
     file = tmp_path / "file.go"
     file.write_text("before\nargs := first\nafter\n")
@@ -240,20 +230,3 @@ def test_an_edit_that_does_not_fit_the_module_is_refused(text: str, tmp_path: Pa
     with pytest.raises(LocalClusterError, match=r"example\.org/lib@v1\.2\.3/file\.go.*not once.*patch\.old"):
         EDIT.apply(file)
     assert file.read_text() == text
-
-
-def test_an_edit_is_an_ingredient_of_the_key(program: Program, tmp_path: Path) -> None:
-    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
-    edits = (EDIT, replace(EDIT, old="other"), replace(EDIT, new="other"))
-    keys = {program_entry(cache, replace(program, patch=each), toolchain) for each in (*edits, None)}
-    assert len(keys) == 4
-
-
-def test_a_patch_is_an_ingredient_of_the_key(program: Program, tmp_path: Path) -> None:
-    cache, toolchain = Cache(tmp_path), Toolchain(go=tmp_path, version="go1.26.1", arch="amd64")
-    source = tmp_path / "x.go"
-    patched = replace(program, patch=Patch("example.org/lib", "v1", "x.go", source))
-    source.write_text("one")
-    one = program_entry(cache, patched, toolchain)
-    source.write_text("two")
-    assert len({one, program_entry(cache, patched, toolchain), program_entry(cache, program, toolchain)}) == 3

@@ -67,6 +67,7 @@ def publisher() -> Iterator[Publisher]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served = Publisher(f"http://127.0.0.1:{server.server_port}")
+    served.publish("prog", PROGRAM)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield served
@@ -118,7 +119,6 @@ def archive(**files: bytes) -> bytes:
 
 
 def test_what_is_published_is_used_and_downloaded_once(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
     program, downloads = program_at(publisher), releases(tmp_path)
     assert downloads.ready(program) is None
     path = downloads.fetch(program)
@@ -129,7 +129,6 @@ def test_what_is_published_is_used_and_downloaded_once(publisher: Publisher, tmp
 
 
 def test_the_record_states_what_vouched_for_the_program(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
     program = program_at(publisher)
     origin = origin_of(program, releases(tmp_path).fetch(program), cache=tmp_path / "cache")
     assert (origin.how, origin.version, origin.checked) == (How.DOWNLOADED, "v1", "publisher's checksum file")
@@ -159,40 +158,41 @@ def refused(publisher: Publisher, tmp_path: Path, program: Program | None = None
     return str(error.value)
 
 
-def test_wrong_bytes_are_refused(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    publisher.files["/prog"] = b"something else"
-    assert "do not use it" in refused(publisher, tmp_path)
+@pytest.mark.parametrize(
+    ("file", "content", "says", "downloads"),
+    [
+        ("/prog", b"something else", "do not use it", 1),
+        ("/prog", None, "HTTP 404", 1),
+        ("/prog.sha256", b"no digest here\n", "has no SHA-256 of prog", 0),
+    ],
+    ids=["wrong bytes", "a release that is not there", "no checksum"],
+)
+def test_what_is_published_wrongly_is_refused_and_not_asked_for_again(
+    publisher: Publisher, tmp_path: Path, file: str, content: bytes | None, says: str, downloads: int
+) -> None:
+    del publisher.files[file]
+    if content is not None:
+        publisher.files[file] = content
+    assert says in refused(publisher, tmp_path)
+    assert publisher.asked.count("/prog") == downloads
 
 
-def test_half_a_file_is_refused(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    publisher.ways["/prog"] = "half"
-    assert "cannot be downloaded" in refused(publisher, tmp_path)
-
-
-def test_a_release_that_is_not_there_is_asked_for_once(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    del publisher.files["/prog"]
-    assert "HTTP 404" in refused(publisher, tmp_path)
-    assert publisher.asked.count("/prog") == 1
-
-
-def test_without_a_checksum_nothing_is_downloaded(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    publisher.files["/prog.sha256"] = b"no digest here\n"
-    assert "has no SHA-256 of prog" in refused(publisher, tmp_path)
-    assert "/prog" not in publisher.asked
-
-
-def test_a_publisher_that_goes_silent_is_given_up(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    publisher.ways["/prog"] = "hang"
-    assert "timed out" in refused(publisher, tmp_path)
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("half", "cannot be downloaded"),
+        ("hang", "timed out"),
+        ("http://storage.invalid/prog", "is not an https address"),
+    ],
+)
+def test_what_does_not_arrive_whole_from_a_trusted_place_is_refused(
+    publisher: Publisher, tmp_path: Path, way: str, says: str
+) -> None:
+    publisher.ways["/prog"] = way
+    assert says in refused(publisher, tmp_path)
 
 
 def test_a_digest_that_was_recorded_outweighs_the_publisher(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
     assert "in versions.toml" in refused(publisher, tmp_path, with_digest(program_at(publisher), "0" * 64))
     assert "/prog" not in publisher.asked
 
@@ -200,7 +200,6 @@ def test_a_digest_that_was_recorded_outweighs_the_publisher(publisher: Publisher
 def test_a_download_that_another_digest_was_recorded_for_is_dropped(
     publisher: Publisher, tmp_path: Path
 ) -> None:
-    publisher.publish("prog", PROGRAM)
     downloads, program = releases(tmp_path), program_at(publisher)
     downloads.fetch(program)
     assert downloads.ready(with_digest(program, "0" * 64)) is None
@@ -214,19 +213,13 @@ def test_an_archive_without_the_program_is_refused(publisher: Publisher, tmp_pat
 
 
 def test_a_redirect_is_followed(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
     publisher.files["/storage"] = publisher.files.pop("/prog")
     publisher.ways["/prog"] = "/storage"
     assert releases(tmp_path).fetch(program_at(publisher)).read_bytes() == PROGRAM
 
 
-def test_a_redirect_to_plain_http_elsewhere_is_refused(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
-    publisher.ways["/prog"] = "http://storage.invalid/prog"
-    assert "is not an https address" in refused(publisher, tmp_path)
-
-
 def test_only_publishers_that_answer_are_reachable(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.files.clear()  # Its answer is 404.
     with socket.socket() as closed_port:
         closed_port.bind(("127.0.0.1", 0))
         closed = Publisher(f"http://127.0.0.1:{closed_port.getsockname()[1]}")
@@ -258,7 +251,6 @@ def test_a_digest_is_read_from_the_usual_checksum_files(text: str, found: str | 
 
 
 def test_a_downloaded_program_arrives_unharmed_with_a_bundle(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.publish("prog", PROGRAM)
     program = program_at(publisher)
     path = releases(tmp_path).fetch(program)
     record = {"version": "v1", "checked": "publisher's checksum file"}
