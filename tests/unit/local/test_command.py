@@ -63,32 +63,22 @@ def test_a_pools_file_that_karpenter_cannot_fill_is_refused_before_anything_is_b
     assert "must be a mapping with a list `pools`" in capsys.readouterr().err
 
 
-def test_up_with_another_autoscaler_than_the_cluster_that_runs_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("unit", "option", "value"),
+    [("karpenter", "autoscaler", "karpenter"), ("kai-shards", "scheduler", "kai")],
+)
+def test_up_with_another_autoscaler_or_scheduler_than_the_cluster_that_runs_says_what_to_do(
+    unit: str, option: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = local_cluster.named("one", index=0)
     cluster.run.mkdir(parents=True)
     local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
-    report = control.Report("one", control.State.HEALTHY, units={"karpenter": {"pid": 7}})
+    report = control.Report("one", control.State.HEALTHY, units={unit: {"pid": 7}})
     monkeypatch.setattr(control, "is_alive", lambda _: True)
     monkeypatch.setattr(control, "examine", lambda *_: report)
     assert main(["local", "up", "--name", "one"]) == 3
-    assert "is up with autoscaler karpenter" in capsys.readouterr().err
-    assert main(["local", "up", "--name", "one", "--autoscaler", "karpenter"]) == 0
-
-
-def test_up_with_another_scheduler_than_the_cluster_that_runs_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster = local_cluster.named("one", index=0)
-    cluster.run.mkdir(parents=True)
-    local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
-    report = control.Report("one", control.State.HEALTHY, units={"kai-shards": {"pid": 7}})
-    monkeypatch.setattr(control, "is_alive", lambda _: True)
-    monkeypatch.setattr(control, "examine", lambda *_: report)
-    assert main(["local", "up", "--name", "one"]) == 3
-    assert "is up with scheduler kai" in capsys.readouterr().err
-    assert main(["local", "up", "--name", "one", "--scheduler", "kai"]) == 0
+    assert f"is up with {option} {value}" in capsys.readouterr().err
+    assert main(["local", "up", "--name", "one", f"--{option}", value]) == 0
 
 
 def test_kai_and_karpenter_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """KAI's programs on a local cluster: a scheduler for each shard, and the accounts that they act with."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import yaml
 
 from muster.local import kai as programs
 from muster.local.cluster import kai
+from tests.waiting import eventually
 
 _BINPACK = {"placementStrategy": {"gpu": "binpack", "cpu": "binpack"}}
 _SPREAD = {"placementStrategy": {"gpu": "spread", "cpu": "spread"}}
@@ -27,13 +27,9 @@ def schedulers(tmp_path: Path) -> Iterator[kai.Schedulers]:
 
 def started(folder: Path, count: int) -> list[str]:
     """The arguments of the first `count` schedulers."""
-    file, end = folder / "started", time.monotonic() + 30
-    while time.monotonic() < end:
-        lines = file.read_text().splitlines() if file.exists() else []
-        if len(lines) >= count:
-            return lines
-        time.sleep(0.01)
-    raise AssertionError(f"fewer than {count} schedulers were started")
+    file = folder / "started"
+    eventually(f"{count} schedulers were started", lambda: len(file.read_text().splitlines()) >= count)
+    return file.read_text().splitlines()
 
 
 def test_each_shard_gets_a_scheduler_with_its_settings(tmp_path: Path, schedulers: kai.Schedulers) -> None:

@@ -1,7 +1,6 @@
 """Which packets are judged, and what a machine does whose kernel cannot queue them."""
 
 import os
-import platform
 import subprocess
 from pathlib import Path
 
@@ -141,7 +140,3 @@ def test_lookups_go_to_the_port_that_policies_of_teams_open() -> None:
     assert opened == {tenancy_networks.DNS_PORT}
     (config,) = [each for each in network.coredns_objects("image") if each["kind"] == "ConfigMap"]
     assert config["data"]["Corefile"].startswith(f".:{tenancy_networks.DNS_PORT} ")
-
-
-def test_this_kernels_release_is_understood() -> None:
-    assert network_policies.rules(platform.release())
