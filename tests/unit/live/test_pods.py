@@ -18,7 +18,7 @@ from muster.live.why.job_status import (
 )
 from muster.live.why.pods import PodIndex, PodStatus, pod_status, with_logs
 from muster.model.work import PARTS, QUEUED
-from tests.unit.preview.http_world import Asked, Reply, serving
+from tests.unit.preview.http_world import Asked, Reply, listing, serving
 from tests.unit.preview.snapshot_world import workload
 
 IMAGE = "rayproject/ray:2.54.1"
@@ -225,14 +225,12 @@ def test_with_kai_a_job_is_its_pod_group_and_what_the_controller_wrote(
     gated = pod("a", conditions=[condition("PodScheduled", "False", "SchedulingGated")])
     message = "1 of 2 l4 nodes (limit 30m); releases at 10:42 UTC"
     gated["metadata"]["annotations"] = {"pod-group-name": "pg-1", "muster.dev/gang-status": message}
-    lists = {"podgroups": [group | {"spec": {"queue": "q", "minMember": 3}}], "pods": [gated]}
+    lists = listing({"podgroups": [group | {"spec": {"queue": "q", "minMember": 3}}], "pods": [gated]})
 
     def answer(asked: Asked) -> Reply:
-        path = asked.path.partition("?")[0]
-        if path == "/apis/batch/v1/namespaces/team-a/jobs/train":
+        if asked.path.partition("?")[0] == "/apis/batch/v1/namespaces/team-a/jobs/train":
             return Reply(body={"metadata": {"name": "train", "uid": "job"}, **job})
-        listed = lists.get(path.rpartition("/")[2])
-        return Reply(status=404, body={}) if listed is None else Reply(body={"items": listed})
+        return lists(asked)
 
     with serving(answer) as server:
         api = Client(Access(server=server.url))
@@ -274,11 +272,7 @@ def test_a_deployment_shows_the_first_of_its_pods_that_waits() -> None:
         "pods": [made(name, "serve") for name in ("runs", "next", "last")] + [made("other", "serve-2")],
     }
 
-    def answer(asked: Asked) -> Reply:
-        listed = lists.get(asked.path.partition("?")[0].rpartition("/")[2])
-        return Reply(status=404, body={}) if listed is None else Reply(body={"items": listed})
-
-    with serving(answer) as server:
+    with serving(listing(lists)) as server:
         api = Client(Access(server=server.url))
         status = fetch_status(api, "team-a", "serve")
         pods = fetch_job_pods(api, "team-a", "serve")

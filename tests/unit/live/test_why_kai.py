@@ -11,7 +11,7 @@ from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.live.why.job_status import fetch_status
 from muster.preview.replay import forecast_text
-from tests.unit.preview.http_world import Asked, Reply, serving
+from tests.unit.preview.http_world import listing, serving
 from tests.unit.preview.snapshot_world import kai_lists
 
 STACK = Path(__file__).parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
@@ -22,17 +22,13 @@ def test_the_status_stands_before_the_forecast(
 ) -> None:
     asked: list[str] = []
 
-    def serve(request: Asked) -> Reply:
-        name = request.path.partition("?")[0].replace("/namespaces/team-a", "")
-        return Reply(body={"items": kai_lists()[name]}) if name in kai_lists() else Reply(404)
-
     def predict(order: forecast.Asked) -> object:
         asked.append(order.job)
         return object()
 
     monkeypatch.setattr(forecast, "predict", predict)
     monkeypatch.setattr(forecast_text, "format_forecast", lambda _: "starts at noon\n")
-    with serving(serve) as server:
+    with serving(listing(kai_lists())) as server:
         monkeypatch.setattr(why, "connect", lambda *_, **__: Client(Access(server=server.url)))
         code = main(["why", "team-a/pg-train", "--stack", str(STACK), "--recording", "month.jsonl"])
     assert code == 0
@@ -57,13 +53,11 @@ def test_of_a_deployment_the_first_pod_that_waits_is_shown() -> None:
         of_pod = {"kind": "Pod", "name": name, "uid": name}
         group = {"namespace": "team-a", "name": f"pg-{name}", "ownerReferences": [of_pod]}
         groups.append({"metadata": group, "spec": {"queue": "q", "minMember": 1}})
-    lists = {"/apis/scheduling.run.ai/v2alpha2/podgroups": groups, "/api/v1/pods": pods}
-
-    def serve(request: Asked) -> Reply:
-        name = request.path.partition("?")[0].replace("/namespaces/team-a", "")
-        return Reply(body={"items": lists[name]}) if name in lists else Reply(404)
-
-    with serving(serve) as server:
+    lists: dict[str, list[dict[str, Any]]] = {
+        "/apis/scheduling.run.ai/v2alpha2/podgroups": groups,
+        "/api/v1/pods": pods,
+    }
+    with serving(listing(lists)) as server:
         found = fetch_status(Client(Access(server=server.url)), "team-a", "serve")
     assert found is not None
     assert found.outside == "waits for nodes"

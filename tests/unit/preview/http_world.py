@@ -1,8 +1,9 @@
 """A server on loopback with scripted responses, which records its requests."""
 
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,19 @@ class Reply:
 
 
 Script = Callable[[Asked], Reply]
+
+
+def listing(lists: Mapping[str, object]) -> Script:
+    """Answers with the items of each list, by its path or its last word and whichever namespace is asked
+    about, and with 404 to all else.
+    """
+
+    def script(asked: Asked) -> Reply:
+        path = re.sub(r"/namespaces/[^/]+", "", asked.path.partition("?")[0])
+        found = lists.get(path, lists.get(path.rpartition("/")[2]))
+        return Reply(404, {}) if found is None else Reply(body={"items": found})
+
+    return script
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from muster.live.snapshot import (
 )
 from muster.model.stack import Scheduler
 from tests.length import examples
-from tests.unit.preview.http_world import Asked, Reply, serving
+from tests.unit.preview.http_world import Asked, Reply, listing, serving
 from tests.unit.preview.snapshot_world import SECRET, cluster_queue, kai_lists, local_queue, workload
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -110,11 +110,7 @@ def test_a_recorded_snapshot_is_the_one_that_was_taken() -> None:
 
 
 def test_without_kueue_the_queues_and_the_work_of_kai_are_read() -> None:
-    def kai(asked: Asked) -> Reply:
-        found = kai_lists().get(asked.path.partition("?")[0])
-        return Reply(404) if found is None else Reply(body={"items": found})
-
-    with serving(kai) as server:
+    with serving(listing(kai_lists())) as server:
         found = fetch_snapshot(Client(Access(server=server.url)), now=NOW)
     assert found.scheduler is Scheduler.KAI
     assert found.used("q", "", "nvidia.com/gpu") == 3
@@ -135,11 +131,10 @@ def test_without_kueue_the_queues_and_the_work_of_kai_are_read() -> None:
 
 
 def test_without_the_right_to_list_pods_the_queues_of_kai_are_read_all_the_same() -> None:
+    answer = listing(kai_lists())
+
     def kai(asked: Asked) -> Reply:
-        path = asked.path.partition("?")[0]
-        if path.endswith("/pods"):
-            return Reply(403)
-        return Reply(body={"items": kai_lists()[path]}) if path in kai_lists() else Reply(404)
+        return Reply(403) if asked.path.partition("?")[0].endswith("/pods") else answer(asked)
 
     with serving(kai) as server:
         found = fetch_snapshot(Client(Access(server=server.url)), now=NOW)
