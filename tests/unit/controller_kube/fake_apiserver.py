@@ -8,8 +8,9 @@ naively.
 import asyncio
 import copy
 import json
+import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,22 @@ class Fault:
 
     name: str
     after: int = 0
+
+
+@asynccontextmanager
+async def answering(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Gives the port of loopback on which every request is answered so."""
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
 
 
 class FakeApiServer:
@@ -100,18 +117,12 @@ class FakeApiServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["FakeApiServer"]:
-        app = web.Application()
-        app.router.add_route("*", "/{tail:.*}", self._route)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.port = runner.addresses[0][1]
-        try:
-            yield self
-        finally:
-            for client in self._clients:
-                await client.close()
-            await runner.cleanup()
+        async with answering(self._route) as self.port:
+            try:
+                yield self
+            finally:
+                for client in self._clients:
+                    await client.close()
 
     def client(self, **settings: Any) -> Client:
         client = Client(explicit(f"http://127.0.0.1:{self.port}"), field_manager="test", **settings)

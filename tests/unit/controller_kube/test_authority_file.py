@@ -1,6 +1,5 @@
 """A cluster that changes its authority is a cluster that a running process still talks to."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from muster.controller.kube.connection import (
 )
 from muster.controller.kube.errors import TransportError
 from muster.local.cluster import certificates
+from tests.unit.controller_kube.fake_apiserver import answering
 
 
 class Cluster:
@@ -48,16 +48,10 @@ class Cluster:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        app = web.Application()
-        app.router.add_get("/version", self._answer)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._context).start()
-        self.port = runner.addresses[0][1]
-        connection = in_cluster(self.environment, directory=self.folder)
-        async with Client(connection, field_manager="test") as client:
-            yield client
-        await runner.cleanup()
+        async with answering(self._answer, tls=self._context) as self.port:
+            connection = in_cluster(self.environment, directory=self.folder)
+            async with Client(connection, field_manager="test") as client:
+                yield client
 
     async def _answer(self, request: web.Request) -> web.Response:
         return web.json_response({"gitVersion": "v1"}, headers={"Connection": "close"})
@@ -68,26 +62,20 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)
 
 
-def test_a_new_authority_is_believed_as_soon_as_the_old_one_does_not_do(cluster: Cluster) -> None:
-    async def scenario() -> None:
-        async with cluster.client() as client:
-            assert await client.version() == "v1"
-            cluster.serves(cluster.authority())
-            assert await client.version() == "v1"
-
-    asyncio.run(scenario())
+async def test_a_new_authority_is_believed_as_soon_as_the_old_one_does_not_do(cluster: Cluster) -> None:
+    async with cluster.client() as client:
+        assert await client.version() == "v1"
+        cluster.serves(cluster.authority())
+        assert await client.version() == "v1"
 
 
-def test_a_server_of_an_authority_that_is_in_no_file_is_refused(cluster: Cluster) -> None:
-    async def scenario() -> None:
-        async with cluster.client() as client:
-            good = cluster.file.read_bytes()
-            cluster.serves(cluster.authority())
-            cluster.file.write_bytes(good)
-            with pytest.raises(TransportError, match="certificate verify failed"):
-                await client.version()
-
-    asyncio.run(scenario())
+async def test_a_server_of_an_authority_that_is_in_no_file_is_refused(cluster: Cluster) -> None:
+    async with cluster.client() as client:
+        good = cluster.file.read_bytes()
+        cluster.serves(cluster.authority())
+        cluster.file.write_bytes(good)
+        with pytest.raises(TransportError, match="certificate verify failed"):
+            await client.version()
 
 
 def test_the_file_is_read_again_when_it_is_old_and_a_damaged_one_changes_nothing(cluster: Cluster) -> None:

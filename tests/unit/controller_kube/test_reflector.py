@@ -4,7 +4,7 @@ truth.
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -19,7 +19,7 @@ from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
 from tests.length import examples
 from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, Fault
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import named_after, now, virtual
 
 
 class ThingSpec(Partial, frozen=True):
@@ -103,50 +103,57 @@ class Rig:
 
 
 def against(
-    scenario: Callable[[Rig], Awaitable[None]],
     *,
-    prepare: Callable[[FakeApiServer], None] | None = None,
+    things: Sequence[dict[str, Any]] = (),
+    lists: Sequence[Fault] = (),
+    watch: Sequence[Fault] = (),
     selection: Selection | None = None,
-) -> None:
-    """Run a scenario on virtual time beside a running reflector, which must survive it."""
+) -> Callable[[Callable[[Rig], Awaitable[None]]], Callable[[], None]]:
+    """A scenario on virtual time beside a running reflector, which must survive it."""
 
-    async def run() -> None:
-        async with FakeApiServer().running() as server:
-            if prepare:
-                prepare(server)
-            rig = Rig(server, selection=selection)
-            following = asyncio.ensure_future(rig.reflector.run())
-            try:
-                await scenario(rig)
-                assert not following.done(), "the reflector gave up"
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-                await rig.client.close()
+    def decorated(scenario: Callable[[Rig], Awaitable[None]]) -> Callable[[], None]:
+        async def run() -> None:
+            async with FakeApiServer().running() as server:
+                for each in things:
+                    server.put("things", copy.deepcopy(each))
+                server.list_faults.extend(lists)
+                server.watch_faults.extend(watch)
+                rig = Rig(server, selection=selection)
+                following = asyncio.ensure_future(rig.reflector.run())
+                try:
+                    await scenario(rig)
+                    assert not following.done(), "the reflector gave up"
+                finally:
+                    following.cancel()
+                    await asyncio.gather(following, return_exceptions=True)
+                    await rig.client.close()
 
-    virtual(run())
+        return named_after(scenario, lambda: virtual(run()))
+
+    return decorated
 
 
 def thing(name: str, namespace: str = "a", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def test_a_collection_of_several_pages_is_read_whole_and_then_followed() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        for number in range(10):
-            server.put("things", thing(f"t{number}"))
+def deep(name: str, **spec: Any) -> dict[str, Any]:
+    """A thing with managedFields, which no type names, of the deepest nesting."""
+    manifest = thing(name, **spec)
+    manifest["metadata"]["managedFields"] = [{"fieldsV1": DEEP}]
+    return manifest
 
-    async def scenario(rig: Rig) -> None:
-        await rig.until(rig.agrees)
-        rig.server.put("things", thing("new", size=3))
-        rig.server.drop(("things", "a", "t4"))
-        await rig.until(rig.agrees)
-        assert rig.notes.relists == ["start"]
-        held = rig.store.get(Key("a", "new"))
-        assert held is not None
-        assert held.spec.size == 3
 
-    against(scenario, prepare=prepare)
+@against(things=[thing(f"t{number}") for number in range(10)])
+async def test_a_collection_of_several_pages_is_read_whole_and_then_followed(rig: Rig) -> None:
+    await rig.until(rig.agrees)
+    rig.server.put("things", thing("new", size=3))
+    rig.server.drop(("things", "a", "t4"))
+    await rig.until(rig.agrees)
+    assert rig.notes.relists == ["start"]
+    held = rig.store.get(Key("a", "new"))
+    assert held is not None
+    assert held.spec.size == 3
 
 
 def test_the_server_makes_the_next_page_while_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,39 +185,30 @@ def test_the_server_makes_the_next_page_while_one_is_read(monkeypatch: pytest.Mo
     assert asked_when_read[:2] == [2, 3]
 
 
-def test_a_watch_that_the_server_ends_is_resumed_without_a_list() -> None:
-    async def scenario(rig: Rig) -> None:
-        await rig.until(rig.agrees)
-        await asyncio.sleep(3600)
-        rig.server.put("things", thing("late"))
-        await rig.until(rig.agrees)
-        assert rig.notes.relists == ["start"]
-        assert rig.notes.failures == []
-
-    against(scenario)
+@against()
+async def test_a_watch_that_the_server_ends_is_resumed_without_a_list(rig: Rig) -> None:
+    await rig.until(rig.agrees)
+    await asyncio.sleep(3600)
+    rig.server.put("things", thing("late"))
+    await rig.until(rig.agrees)
+    assert rig.notes.relists == ["start"]
+    assert rig.notes.failures == []
 
 
-def test_bookmarks_carry_a_quiet_watch_over_a_compaction() -> None:
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: bool(rig.notes.relists))
-        for number in range(5):
-            rig.server.put("others", {"metadata": {"name": f"o{number}"}})
-        await asyncio.sleep(130)
-        rig.server.compact()
-        await asyncio.sleep(3600)
-        assert rig.notes.relists == ["start"]
-
-    against(scenario)
+@against()
+async def test_bookmarks_carry_a_quiet_watch_over_a_compaction(rig: Rig) -> None:
+    await rig.until(lambda: bool(rig.notes.relists))
+    for number in range(5):
+        rig.server.put("others", {"metadata": {"name": f"o{number}"}})
+    await asyncio.sleep(130)
+    rig.server.compact()
+    await asyncio.sleep(3600)
+    assert rig.notes.relists == ["start"]
 
 
 @pytest.mark.parametrize("fault", ["410", "error"])
 def test_an_expired_watch_is_listed_again_and_missed_deletes_are_told(fault: str) -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("stays"))
-        server.put("things", thing("goes"))
-        server.watch_faults.append(Fault("stall"))
-        server.watch_faults.append(Fault(fault))
-
+    @against(things=[thing("stays"), thing("goes")], watch=[Fault("stall"), Fault(fault)])
     async def scenario(rig: Rig) -> None:
         await rig.until(rig.agrees)
         rig.server.drop(("things", "a", "goes"))
@@ -219,183 +217,123 @@ def test_an_expired_watch_is_listed_again_and_missed_deletes_are_told(fault: str
         assert rig.notes.relists == ["start", "expired"]
         assert Key("a", "goes") not in rig.notes.told
 
-    against(scenario, prepare=prepare)
+    scenario()
 
 
-def test_silence_ends_a_half_open_connection() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.watch_faults.append(Fault("stall"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: rig.server.watches_open > 0)
-        started = now()
-        rig.server.put("things", thing("unheard"))
-        await rig.until(rig.agrees)
-        assert now() - started == pytest.approx(IDLE_TIMEOUT, abs=5)
-
-    against(scenario, prepare=prepare)
+@against(watch=[Fault("stall")])
+async def test_silence_ends_a_half_open_connection(rig: Rig) -> None:
+    await rig.until(lambda: rig.server.watches_open > 0)
+    started = now()
+    rig.server.put("things", thing("unheard"))
+    await rig.until(rig.agrees)
+    assert now() - started == pytest.approx(IDLE_TIMEOUT, abs=5)
 
 
-def test_a_quiet_watch_that_breaks_again_and_again_is_resumed_at_once_each_time() -> None:
+@against(watch=[Fault("stall")] * 8)
+async def test_a_quiet_watch_that_breaks_again_and_again_is_resumed_at_once_each_time(rig: Rig) -> None:
     """A proxy that ends what is silent for less than a bookmark takes must not make us deaf in between."""
     times = 8
-
-    def prepare(server: FakeApiServer) -> None:
-        server.watch_faults.extend([Fault("stall")] * times)
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: rig.server.watches_open > 0)
-        started = now()
-        await rig.until(lambda: len(rig.notes.failures) == times, within=times * 200)
-        assert now() - started == pytest.approx(times * IDLE_TIMEOUT, abs=times + 5)
-
-    against(scenario, prepare=prepare)
+    await rig.until(lambda: rig.server.watches_open > 0)
+    started = now()
+    await rig.until(lambda: len(rig.notes.failures) == times, within=times * 200)
+    assert now() - started == pytest.approx(times * IDLE_TIMEOUT, abs=times + 5)
 
 
-def test_an_object_of_several_mebibytes_passes() -> None:
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: rig.server.watches_open > 0)
-        rig.server.put("things", thing("big", text="x" * (3 * 1024 * 1024)))
-        await rig.until(rig.agrees)
-
-    against(scenario)
+@against()
+async def test_an_object_of_several_mebibytes_passes(rig: Rig) -> None:
+    await rig.until(lambda: rig.server.watches_open > 0)
+    rig.server.put("things", thing("big", text="x" * (3 * 1024 * 1024)))
+    await rig.until(rig.agrees)
 
 
-def test_an_object_that_does_not_decode_costs_only_itself() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("good"))
-        server.put("things", thing("bad", size="not a number"))
-
-    async def scenario(rig: Rig) -> None:
-        bad = Key("a", "bad")
-        await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
-        assert "size" in (rig.store.unreadable(bad) or "")
-        rig.server.put("things", thing("bad", size=1))
-        await rig.until(lambda: rig.store.get(bad) is not None)
-        assert rig.store.unreadable(bad) is None
-        rig.server.put("things", thing("bad", size=[]))
-        rig.server.put("things", thing("after"))
-        await rig.until(lambda: rig.store.get(Key("a", "after")) is not None)
-        assert rig.store.unreadable(bad) is not None
-        held = rig.store.get(bad)
-        assert held is not None
-        assert held.spec.size == 1, "the last form that did decode stays"
-        rig.server.drop(("things", "a", "bad"))
-        await rig.until(rig.agrees)
-        assert rig.store.unreadable(bad) is None
-        assert rig.notes.relists == ["start"]
-
-    against(scenario, prepare=prepare)
+@against(things=[thing("good"), thing("bad", size="not a number")])
+async def test_an_object_that_does_not_decode_costs_only_itself(rig: Rig) -> None:
+    bad = Key("a", "bad")
+    await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
+    assert "size" in (rig.store.unreadable(bad) or "")
+    rig.server.put("things", thing("bad", size=1))
+    await rig.until(lambda: rig.store.get(bad) is not None)
+    assert rig.store.unreadable(bad) is None
+    rig.server.put("things", thing("bad", size=[]))
+    rig.server.put("things", thing("after"))
+    await rig.until(lambda: rig.store.get(Key("a", "after")) is not None)
+    assert rig.store.unreadable(bad) is not None
+    held = rig.store.get(bad)
+    assert held is not None
+    assert held.spec.size == 1, "the last form that did decode stays"
+    rig.server.drop(("things", "a", "bad"))
+    await rig.until(rig.agrees)
+    assert rig.store.unreadable(bad) is None
+    assert rig.notes.relists == ["start"]
 
 
-def test_an_object_of_the_deepest_nesting_is_read_like_any_other() -> None:
+@against(things=[thing("good"), deep("listed", size=1), thing("bad", size=DEEP)])
+async def test_an_object_of_the_deepest_nesting_is_read_like_any_other(rig: Rig) -> None:
     """In what no type names, as managedFields; where a type names it, it costs only itself."""
-
-    def deep(name: str, **spec: Any) -> dict[str, Any]:
-        manifest = thing(name, **spec)
-        manifest["metadata"]["managedFields"] = [{"fieldsV1": DEEP}]
-        return manifest
-
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("good"))
-        server.put("things", deep("listed", size=1))
-        server.put("things", thing("bad", size=DEEP))
-
-    async def scenario(rig: Rig) -> None:
-        bad = Key("a", "bad")
-        await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
-        assert rig.store.get(Key("a", "listed")) == await rig.client.get(THING, Key("a", "listed"))
-        assert "size" in (rig.store.unreadable(bad) or "")
-        rig.server.put("things", deep("watched"))
-        rig.server.drop(("things", "a", "bad"))
-        await rig.until(rig.agrees)
-        assert rig.notes.relists == ["start"]
-        assert rig.notes.failures == []
-
-    against(scenario, prepare=prepare)
+    bad = Key("a", "bad")
+    await rig.until(lambda: rig.store.get(Key("a", "good")) is not None)
+    assert rig.store.get(Key("a", "listed")) == await rig.client.get(THING, Key("a", "listed"))
+    assert "size" in (rig.store.unreadable(bad) or "")
+    rig.server.put("things", deep("watched"))
+    rig.server.drop(("things", "a", "bad"))
+    await rig.until(rig.agrees)
+    assert rig.notes.relists == ["start"]
+    assert rig.notes.failures == []
 
 
-def test_a_relist_does_not_bury_an_object_only_because_it_does_not_decode() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("bad", size=1))
-        server.watch_faults.append(Fault("stall"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(rig.agrees)
-        rig.server.put("things", thing("bad", size="x"))
-        rig.server.compact()
-        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
-        assert rig.store.get(Key("a", "bad")) is not None
-        assert rig.store.unreadable(Key("a", "bad")) is not None
-
-    against(scenario, prepare=prepare)
+@against(things=[thing("bad", size=1)], watch=[Fault("stall")])
+async def test_a_relist_does_not_bury_an_object_only_because_it_does_not_decode(rig: Rig) -> None:
+    await rig.until(rig.agrees)
+    rig.server.put("things", thing("bad", size="x"))
+    rig.server.compact()
+    await rig.until(lambda: rig.notes.relists == ["start", "expired"])
+    assert rig.store.get(Key("a", "bad")) is not None
+    assert rig.store.unreadable(Key("a", "bad")) is not None
 
 
-def test_one_stale_list_is_not_believed() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("stays"))
-        server.list_faults.extend([Fault("none"), Fault("stale")])
-        server.watch_faults.append(Fault("410"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: len(rig.notes.relists) == 2)
-        assert rig.agrees()
-        assert not rig.notes.dead
-
-    against(scenario, prepare=prepare)
+@against(things=[thing("stays")], lists=[Fault("none"), Fault("stale")], watch=[Fault("410")])
+async def test_one_stale_list_is_not_believed(rig: Rig) -> None:
+    await rig.until(lambda: len(rig.notes.relists) == 2)
+    assert rig.agrees()
+    assert not rig.notes.dead
 
 
-def test_what_we_write_while_a_list_is_read_outlives_the_list() -> None:
+@against(things=[thing(f"t{number}") for number in range(8)], watch=[Fault("410")])
+async def test_what_we_write_while_a_list_is_read_outlives_the_list(rig: Rig) -> None:
     """The list was begun before the write, which is in the cache at once: it is missing from the list, and
     what the watch says of it afterwards must count.
     """
 
-    def prepare(server: FakeApiServer) -> None:
-        for number in range(8):
-            server.put("things", thing(f"t{number}"))
-        server.watch_faults.append(Fault("410"))
+    def write() -> None:
+        if rig.notes.relists == ["start"] and rig.store.get(mine) is None:
+            rig.store.add(msgspec.convert(rig.server.put("things", thing("mine")), Thing))
 
-    async def scenario(rig: Rig) -> None:
-        def write() -> None:
-            if rig.notes.relists == ["start"] and rig.store.get(mine) is None:
-                rig.store.add(msgspec.convert(rig.server.put("things", thing("mine")), Thing))
-
-        mine = Key("a", "mine")
-        rig.notes.when_heard = write
-        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
-        await rig.until(rig.agrees)
-        assert not rig.notes.dead
-        rig.server.put("things", thing("mine", size=2))
-        await rig.until(rig.agrees)
-
-    against(scenario, prepare=prepare)
+    mine = Key("a", "mine")
+    rig.notes.when_heard = write
+    await rig.until(lambda: rig.notes.relists == ["start", "expired"])
+    await rig.until(rig.agrees)
+    assert not rig.notes.dead
+    rig.server.put("things", thing("mine", size=2))
+    await rig.until(rig.agrees)
 
 
-def test_a_failed_watch_makes_the_server_search_for_nothing() -> None:
+@against(
+    things=[thing("x")],
+    watch=[Fault("cut")] * 2,
+    selection=Selection(labels="app", fields="metadata.name!=x"),
+)
+async def test_a_failed_watch_makes_the_server_search_for_nothing(rig: Rig) -> None:
     """A list of one object with a selector reads all objects before the first that it fits."""
-
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("x"))
-        server.watch_faults.extend([Fault("cut")] * 2)
-
-    async def scenario(rig: Rig) -> None:
-        rig.server.put("things", thing("y"))
-        await rig.until(lambda: len(rig.server.lists) > 1)
-        _, *checks = rig.server.lists
-        assert all(each == {"limit": "1"} for each in checks)
-        await rig.until(rig.agrees)
-
-    against(scenario, prepare=prepare, selection=Selection(labels="app", fields="metadata.name!=x"))
+    rig.server.put("things", thing("y"))
+    await rig.until(lambda: len(rig.server.lists) > 1)
+    _, *checks = rig.server.lists
+    assert all(each == {"limit": "1"} for each in checks)
+    await rig.until(rig.agrees)
 
 
-def test_a_version_that_the_server_calls_too_large_is_listed_again() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.watch_faults.append(Fault("too large"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(lambda: rig.notes.relists == ["start", "expired"])
-
-    against(scenario, prepare=prepare)
+@against(watch=[Fault("too large")])
+async def test_a_version_that_the_server_calls_too_large_is_listed_again(rig: Rig) -> None:
+    await rig.until(lambda: rig.notes.relists == ["start", "expired"])
 
 
 @pytest.mark.parametrize("restored", [Fault("none"), Fault("stall")])
@@ -454,28 +392,16 @@ def _ends_with_its_history(
     virtual(run())
 
 
-def test_retry_after_of_a_busy_server_is_honoured() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("x"))
-        server.list_faults.append(Fault("429"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(rig.agrees)
-        assert now() >= 3
-
-    against(scenario, prepare=prepare)
+@against(things=[thing("x")], lists=[Fault("429")])
+async def test_retry_after_of_a_busy_server_is_honoured(rig: Rig) -> None:
+    await rig.until(rig.agrees)
+    assert now() >= 3
 
 
-def test_a_server_that_wants_to_rest_for_a_day_is_asked_again_after_a_minute() -> None:
-    def prepare(server: FakeApiServer) -> None:
-        server.put("things", thing("x"))
-        server.list_faults.append(Fault("a day"))
-
-    async def scenario(rig: Rig) -> None:
-        await rig.until(rig.agrees, within=90)
-        assert now() >= 60
-
-    against(scenario, prepare=prepare)
+@against(things=[thing("x")], lists=[Fault("a day")])
+async def test_a_server_that_wants_to_rest_for_a_day_is_asked_again_after_a_minute(rig: Rig) -> None:
+    await rig.until(rig.agrees, within=90)
+    assert now() >= 60
 
 
 LIST_FAULTS = st.sampled_from([Fault("none"), Fault("500"), Fault("429"), Fault("410"), Fault("stale")])
@@ -502,15 +428,12 @@ STEPS = st.lists(
 def test_whatever_happens_the_store_ends_up_equal_to_the_truth(
     steps: list[tuple[str, tuple[str, str]]], list_faults: list[Fault], watch_faults: list[Fault]
 ) -> None:
-    def prepare(server: FakeApiServer) -> None:
-        # Two stale lists in a row would be an etcd restored from a backup, which is another story.
-        server.list_faults.extend(fault for fault in list_faults if fault.name != "stale")
-        if Fault("stale") in list_faults:
-            server.list_faults.insert(
-                min(list_faults.index(Fault("stale")), len(server.list_faults)), Fault("stale")
-            )
-        server.watch_faults.extend(watch_faults)
+    # Two stale lists in a row would be an etcd restored from a backup, which is another story.
+    lists = [fault for fault in list_faults if fault.name != "stale"]
+    if Fault("stale") in list_faults:
+        lists.insert(list_faults.index(Fault("stale")), Fault("stale"))
 
+    @against(lists=lists, watch=watch_faults)
     async def scenario(rig: Rig) -> None:
         await asyncio.sleep(1)
         for step, (namespace, name) in steps:
@@ -528,4 +451,4 @@ def test_whatever_happens_the_store_ends_up_equal_to_the_truth(
                 await asyncio.sleep(20)
         await rig.until(rig.agrees, within=10_000)
 
-    against(scenario, prepare=prepare)
+    scenario()

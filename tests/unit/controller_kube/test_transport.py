@@ -28,9 +28,9 @@ from muster.controller.kube.errors import (
     TransportError,
 )
 from muster.controller.kube.resource import Key
-from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
+from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault, answering
 from tests.unit.controller_kube.test_reflector import THING, thing
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import now, on_virtual_time
 
 
 def _failing(code: int, *, retry_after: str = "") -> web.Response:
@@ -40,39 +40,35 @@ def _failing(code: int, *, retry_after: str = "") -> web.Response:
     )
 
 
-def test_typed_errors_carry_the_apis_words() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            with pytest.raises(
-                NotFound, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: 404 NotFound: x not found"
-            ):
-                await client.get(THING, Key("a", "x"))
-            made = await client.create(THING, thing("x"), namespace="a")
-            with pytest.raises(AlreadyExists):
-                await client.create(THING, thing("x"), namespace="a")
-            with pytest.raises(Conflict):
-                await client.delete(THING, made.key, uid="another")
-            await client.delete(THING, made.key, uid=made.metadata.uid)
-            with pytest.raises(NotFound):
-                await client.delete(THING, made.key)
-
-    virtual(scenario())
+@on_virtual_time
+async def test_typed_errors_carry_the_apis_words() -> None:
+    async with FakeApiServer().running() as server, server.client() as client:
+        with pytest.raises(
+            NotFound, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: 404 NotFound: x not found"
+        ):
+            await client.get(THING, Key("a", "x"))
+        made = await client.create(THING, thing("x"), namespace="a")
+        with pytest.raises(AlreadyExists):
+            await client.create(THING, thing("x"), namespace="a")
+        with pytest.raises(Conflict):
+            await client.delete(THING, made.key, uid="another")
+        await client.delete(THING, made.key, uid=made.metadata.uid)
+        with pytest.raises(NotFound):
+            await client.delete(THING, made.key)
 
 
-def test_trouble_is_retried_only_where_twice_is_the_same_as_once() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            server.put("things", thing("x"))
-            server.write_faults.extend([lambda _: _failing(503), lambda _: _failing(500)])
-            await client.apply(THING, Key("a", "x"), thing("x", size=1))
-            assert [method for method, _ in server.requests] == ["PATCH"] * 3
-            server.requests.clear()
-            server.write_faults.append(lambda _: _failing(503))
-            with pytest.raises(ServerError):
-                await client.create(THING, thing("y"), namespace="a")
-            assert len(server.requests) == 1
-
-    virtual(scenario())
+@on_virtual_time
+async def test_trouble_is_retried_only_where_twice_is_the_same_as_once() -> None:
+    async with FakeApiServer().running() as server, server.client() as client:
+        server.put("things", thing("x"))
+        server.write_faults.extend([lambda _: _failing(503), lambda _: _failing(500)])
+        await client.apply(THING, Key("a", "x"), thing("x", size=1))
+        assert [method for method, _ in server.requests] == ["PATCH"] * 3
+        server.requests.clear()
+        server.write_faults.append(lambda _: _failing(503))
+        with pytest.raises(ServerError):
+            await client.create(THING, thing("y"), namespace="a")
+        assert len(server.requests) == 1
 
 
 def _hanging_up(request: web.Request) -> web.Response:
@@ -82,69 +78,61 @@ def _hanging_up(request: web.Request) -> web.Response:
     return web.Response()
 
 
-def test_a_write_on_a_used_connection_that_breaks_is_repeated_by_nobody_behind_our_back() -> None:
-    async def scenario() -> None:
-        asked: list[str] = []
-        async with FakeApiServer().running() as server, server.client() as plain:
-            client = plain.guarded(lambda: asked.append("guard"))
-            held = thing("x")
-            server.put("things", held)
+@on_virtual_time
+async def test_a_write_on_a_used_connection_that_breaks_is_repeated_by_nobody_behind_our_back() -> None:
+    asked: list[str] = []
+    async with FakeApiServer().running() as server, server.client() as plain:
+        client = plain.guarded(lambda: asked.append("guard"))
+        held = thing("x")
+        server.put("things", held)
 
-            async def hung_up(method: str, call: Awaitable[object]) -> None:
-                await client.get(THING, Key("a", "x"))
-                server.requests.clear()
-                asked.clear()
-                server.write_faults.append(_hanging_up)
-                with pytest.raises(TransportError, match="ServerDisconnected"):
-                    await call
-                assert [each for each, _ in server.requests] == [method]
-                assert asked == ["guard"]
-
-            await hung_up("PUT", client.replace(THING, Key("a", "x"), held))
-            await hung_up("DELETE", client.delete(THING, Key("a", "x")))
-
-    virtual(scenario())
-
-
-def test_a_call_that_may_be_repeated_asks_the_guard_each_time_that_its_connection_breaks() -> None:
-    async def scenario() -> None:
-        asked: list[str] = []
-        async with FakeApiServer().running() as server, server.client() as plain:
-            client = plain.guarded(lambda: asked.append("guard"))
-            uid = server.put("things", thing("x"))["metadata"]["uid"]
+        async def hung_up(method: str, call: Awaitable[object]) -> None:
             await client.get(THING, Key("a", "x"))
             server.requests.clear()
-            server.write_faults.extend([_hanging_up, _hanging_up])
-            await client.delete(THING, Key("a", "x"), uid=uid)
-            assert [method for method, _ in server.requests] == ["DELETE"] * 3
-            assert len(asked) == 3
+            asked.clear()
+            server.write_faults.append(_hanging_up)
+            with pytest.raises(TransportError, match="ServerDisconnected"):
+                await call
+            assert [each for each, _ in server.requests] == [method]
+            assert asked == ["guard"]
 
-    virtual(scenario())
-
-
-def test_a_short_retry_after_is_waited_out_and_a_long_one_is_handed_up() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            server.write_faults.append(lambda _: _failing(429, retry_after="4"))
-            await client.create(THING, thing("x"), namespace="a")
-            assert now() >= 4
-            server.write_faults.append(lambda _: _failing(429, retry_after="60"))
-            with pytest.raises(TooManyRequests) as caught:
-                await client.create(THING, thing("y"), namespace="a")
-            assert caught.value.retry_after == 60
-
-    virtual(scenario())
+        await hung_up("PUT", client.replace(THING, Key("a", "x"), held))
+        await hung_up("DELETE", client.delete(THING, Key("a", "x")))
 
 
-def test_retries_are_bounded() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            server.list_faults.extend([Fault("500")] * 20)
-            with pytest.raises(ServerError):
-                await client.list(THING)
-            assert len(server.requests) == 4
+@on_virtual_time
+async def test_a_call_that_may_be_repeated_asks_the_guard_each_time_that_its_connection_breaks() -> None:
+    asked: list[str] = []
+    async with FakeApiServer().running() as server, server.client() as plain:
+        client = plain.guarded(lambda: asked.append("guard"))
+        uid = server.put("things", thing("x"))["metadata"]["uid"]
+        await client.get(THING, Key("a", "x"))
+        server.requests.clear()
+        server.write_faults.extend([_hanging_up, _hanging_up])
+        await client.delete(THING, Key("a", "x"), uid=uid)
+        assert [method for method, _ in server.requests] == ["DELETE"] * 3
+        assert len(asked) == 3
 
-    virtual(scenario())
+
+@on_virtual_time
+async def test_a_short_retry_after_is_waited_out_and_a_long_one_is_handed_up() -> None:
+    async with FakeApiServer().running() as server, server.client() as client:
+        server.write_faults.append(lambda _: _failing(429, retry_after="4"))
+        await client.create(THING, thing("x"), namespace="a")
+        assert now() >= 4
+        server.write_faults.append(lambda _: _failing(429, retry_after="60"))
+        with pytest.raises(TooManyRequests) as caught:
+            await client.create(THING, thing("y"), namespace="a")
+        assert caught.value.retry_after == 60
+
+
+@on_virtual_time
+async def test_retries_are_bounded() -> None:
+    async with FakeApiServer().running() as server, server.client() as client:
+        server.list_faults.extend([Fault("500")] * 20)
+        with pytest.raises(ServerError):
+            await client.list(THING)
+        assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -164,88 +152,74 @@ def test_retries_are_bounded() -> None:
     ],
     ids=["a Status", "a pod without a grace period", "a grace period", "a finalizer"],
 )
-def test_a_deletion_tells_whether_the_object_is_gone(metadata: dict[str, object], is_gone: bool) -> None:
+@on_virtual_time
+async def test_a_deletion_tells_whether_the_object_is_gone(
+    metadata: dict[str, object], is_gone: bool
+) -> None:
     """As kube-apiserver 1.34 answers it."""
-
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            server.write_faults.append(lambda _: web.json_response({"kind": "Thing", "metadata": metadata}))
-            assert await client.delete(THING, Key("a", "x"), uid="u") is is_gone
-
-    virtual(scenario())
+    async with FakeApiServer().running() as server, server.client() as client:
+        server.write_faults.append(lambda _: web.json_response({"kind": "Thing", "metadata": metadata}))
+        assert await client.delete(THING, Key("a", "x"), uid="u") is is_gone
 
 
-def test_an_expired_page_is_gone() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server, server.client() as client:
-            for number in range(5):
-                server.put("things", thing(f"t{number}"))
-            server.list_faults.extend([Fault("none"), Fault("410")])
-            with pytest.raises(Gone):
-                async for _ in client.pages(THING, Selection(), size=2):
-                    pass
-
-    virtual(scenario())
+@on_virtual_time
+async def test_an_expired_page_is_gone() -> None:
+    async with FakeApiServer().running() as server, server.client() as client:
+        for number in range(5):
+            server.put("things", thing(f"t{number}"))
+        server.list_faults.extend([Fault("none"), Fault("410")])
+        with pytest.raises(Gone):
+            async for _ in client.pages(THING, Selection(), size=2):
+                pass
 
 
-def test_a_server_that_is_not_there_is_a_transport_error_with_the_call_in_it() -> None:
-    async def scenario() -> None:
-        async with FakeApiServer().running() as server:
-            client = server.client()
-        async with client:
-            with pytest.raises(TransportError, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: "):
-                await client.get(THING, Key("a", "x"))
-
-    virtual(scenario())
+@on_virtual_time
+async def test_a_server_that_is_not_there_is_a_transport_error_with_the_call_in_it() -> None:
+    async with FakeApiServer().running() as server:
+        client = server.client()
+    async with client:
+        with pytest.raises(TransportError, match=r"get /apis/test\.dev/v1/namespaces/a/things/x: "):
+            await client.get(THING, Key("a", "x"))
 
 
-def test_the_guard_is_asked_before_every_attempt_of_a_write_and_never_for_a_read() -> None:
+@on_virtual_time
+async def test_the_guard_is_asked_before_every_attempt_of_a_write_and_never_for_a_read() -> None:
     class AttemptFailed(Exception):
         pass
 
-    async def scenario() -> None:
-        answers = [True, False]
+    answers = [True, False]
 
-        def guard() -> None:
-            if not answers.pop(0):
-                raise AttemptFailed
+    def guard() -> None:
+        if not answers.pop(0):
+            raise AttemptFailed
 
-        async with FakeApiServer().running() as server, server.client() as plain:
-            client = plain.guarded(guard)
-            server.put("things", thing("x"))
-            await client.get(THING, Key("a", "x"))
-            server.write_faults.append(lambda _: _failing(503))
-            with pytest.raises(AttemptFailed):
-                await client.apply(THING, Key("a", "x"), thing("x", size=1))
-            assert answers == []
-
-    virtual(scenario())
+    async with FakeApiServer().running() as server, server.client() as plain:
+        client = plain.guarded(guard)
+        server.put("things", thing("x"))
+        await client.get(THING, Key("a", "x"))
+        server.write_faults.append(lambda _: _failing(503))
+        with pytest.raises(AttemptFailed):
+            await client.apply(THING, Key("a", "x"), thing("x", size=1))
+        assert answers == []
 
 
-def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
+@on_virtual_time
+async def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     seen: list[str] = []
 
-    async def scenario() -> None:
-        async def answer(request: web.Request) -> web.Response:
-            seen.append(request.headers["Authorization"])
-            token.write_text("new")
-            if seen[-1] == "Bearer old":
-                return _failing(401)
-            return web.json_response({"gitVersion": "v1"})
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        token.write_text("new")
+        if seen[-1] == "Bearer old":
+            return _failing(401)
+        return web.json_response({"gitVersion": "v1"})
 
-        app = web.Application()
-        app.router.add_get("/version", answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        connection = Connection(f"http://127.0.0.1:{runner.addresses[0][1]}", token=TokenFile(token))
+    async with answering(answer) as port:
+        connection = Connection(f"http://127.0.0.1:{port}", token=TokenFile(token))
         async with Client(connection, field_manager="test") as client:
             assert await client.version() == "v1"
-        await runner.cleanup()
-
-    virtual(scenario())
     assert seen == ["Bearer old", "Bearer new"]
 
 
@@ -290,22 +264,14 @@ def test_a_kubeconfig_in_json_is_understood(tmp_path: Path) -> None:
         kubeconfig(path)
 
 
-def test_a_call_is_given_up_after_its_timeout() -> None:
-    async def scenario() -> None:
-        async def answer(request: web.Request) -> web.Response:
-            await asyncio.sleep(100_000)
-            return web.Response()
+@on_virtual_time
+async def test_a_call_is_given_up_after_its_timeout() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        await asyncio.sleep(100_000)
+        return web.Response()
 
-        app = web.Application()
-        app.router.add_route("*", "/{tail:.*}", answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        connection = Connection(f"http://127.0.0.1:{runner.addresses[0][1]}")
-        async with Client(connection, field_manager="test") as client:
+    async with answering(answer) as port:
+        async with Client(Connection(f"http://127.0.0.1:{port}"), field_manager="test") as client:
             with pytest.raises(KubeError, match="no answer in time"):
                 await client.create(THING, thing("x"), namespace="a")
-            assert 25 < now() < 40
-        await runner.cleanup()
-
-    virtual(scenario())
+        assert 25 < now() < 40

@@ -14,14 +14,14 @@ from muster.controller.runtime.informer import GONE_AFTER, Informer
 from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer, Fault
 from tests.unit.controller_kube.test_reflector import THING, Thing, thing
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import named_after, now, on_virtual_time, virtual
 
 Scenario = Callable[[FakeApiServer, Informer[Thing]], Awaitable[None]]
 MISSING = NotFound(Status(code=404, reason="NotFound"))
 DOWN = TransportError("refused")
 
 
-def against(scenario: Scenario, *, is_served: bool = True) -> None:
+def against(scenario: Scenario, *, is_served: bool = True) -> Callable[[], None]:
     async def run() -> None:
         async with FakeApiServer().running() as server:
             if not is_served:
@@ -34,7 +34,7 @@ def against(scenario: Scenario, *, is_served: bool = True) -> None:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
 
-    virtual(run())
+    return named_after(scenario, lambda: virtual(run()))
 
 
 async def until(condition: Callable[[], bool], *, within: float) -> float:
@@ -61,7 +61,7 @@ def test_a_kind_that_was_never_served_is_missing_at_once() -> None:
         server.unserved.clear()
         await until(lambda: informer.has_synced and not informer.is_unserved, within=2 * BACKOFF_CAP)
 
-    against(scenario, is_served=False)
+    against(scenario, is_served=False)()
 
 
 def test_a_cache_of_a_kind_that_was_never_served_does_not_lag() -> None:
@@ -76,37 +76,38 @@ def test_a_cache_of_a_kind_that_was_never_served_does_not_lag() -> None:
         server.put(THING.plural, thing("last"))
         await until(lambda: informer.lag() > 300, within=2000)
 
-    against(scenario, is_served=False)
+    against(scenario, is_served=False)()
 
 
-def test_a_kind_that_is_removed_is_missing_after_a_minute_and_until_it_is_served_again() -> None:
-    async def scenario(server: FakeApiServer, informer: Informer[Thing]) -> None:
-        await removed(server, informer)
-        assert await until(lambda: informer.is_unserved, within=600) >= GONE_AFTER
-        assert informer.has_synced, "what was read may be better than nothing"
-        assert not informer.unread
-        server.unserved.clear()
-        await until(lambda: not informer.is_unserved, within=2 * BACKOFF_CAP)
-        await asyncio.sleep(1000)
+@against
+async def test_a_kind_that_is_removed_is_missing_after_a_minute_and_until_it_is_served_again(
+    server: FakeApiServer, informer: Informer[Thing]
+) -> None:
+    await removed(server, informer)
+    assert await until(lambda: informer.is_unserved, within=600) >= GONE_AFTER
+    assert informer.has_synced, "what was read may be better than nothing"
+    assert not informer.unread
+    server.unserved.clear()
+    await until(lambda: not informer.is_unserved, within=2 * BACKOFF_CAP)
+    await asyncio.sleep(1000)
+    assert not informer.is_unserved
+
+
+@against
+async def test_a_server_that_does_not_know_its_kinds_yet_has_removed_none(
+    server: FakeApiServer, informer: Informer[Thing]
+) -> None:
+    await removed(server, informer)
+    served = now() + GONE_AFTER - 5
+    while now() < served + 10 * GONE_AFTER:
+        if now() >= served:
+            server.unserved.clear()
+        await asyncio.sleep(1)
         assert not informer.is_unserved
 
-    against(scenario)
 
-
-def test_a_server_that_does_not_know_its_kinds_yet_has_removed_none() -> None:
-    async def scenario(server: FakeApiServer, informer: Informer[Thing]) -> None:
-        await removed(server, informer)
-        served = now() + GONE_AFTER - 5
-        while now() < served + 10 * GONE_AFTER:
-            if now() >= served:
-                server.unserved.clear()
-            await asyncio.sleep(1)
-            assert not informer.is_unserved
-
-    against(scenario)
-
-
-def test_an_error_is_not_kept_which_would_keep_what_its_list_had_read() -> None:
+@on_virtual_time
+async def test_an_error_is_not_kept_which_would_keep_what_its_list_had_read() -> None:
     errors: list[weakref.ref[Exception]] = []
 
     class Noted(Informer[Thing]):
@@ -114,36 +115,33 @@ def test_an_error_is_not_kept_which_would_keep_what_its_list_had_read() -> None:
             errors.append(weakref.ref(error))
             super().failed(error)
 
-    async def run() -> None:
-        async with FakeApiServer().running() as server:
-            for number in range(PAGE + 1):
-                server.put(THING.plural, thing(str(number)))
-            server.list_faults.extend([Fault("none"), Fault("410")])
-            informer = Noted(server.client(), THING, metrics=Metrics(CollectorRegistry()))
-            following = asyncio.ensure_future(informer.run())
-            await until(lambda: informer.has_synced and server.watches_open > 0, within=30)
-            gc.collect()
-            assert [error() for error in errors] == [None]
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-
-    virtual(run())
-
-
-def test_other_trouble_neither_adds_to_the_minute_nor_brings_the_kind_back() -> None:
-    async def scenario(server: FakeApiServer, informer: Informer[Thing]) -> None:
+    async with FakeApiServer().running() as server:
+        for number in range(PAGE + 1):
+            server.put(THING.plural, thing(str(number)))
+        server.list_faults.extend([Fault("none"), Fault("410")])
+        informer = Noted(server.client(), THING, metrics=Metrics(CollectorRegistry()))
+        following = asyncio.ensure_future(informer.run())
         await until(lambda: informer.has_synced and server.watches_open > 0, within=30)
-        await asyncio.sleep(1)
-        for error in (MISSING, DOWN, MISSING):
-            informer.failed(error)
-            await asyncio.sleep(GONE_AFTER - 1)
-            assert not informer.is_unserved
-        await asyncio.sleep(1)
-        informer.failed(MISSING)
-        assert informer.is_unserved
-        informer.failed(DOWN)
-        assert informer.is_unserved
-        informer.opened()
-        assert not informer.is_unserved
+        gc.collect()
+        assert [error() for error in errors] == [None]
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
-    against(scenario)
+
+@against
+async def test_other_trouble_neither_adds_to_the_minute_nor_brings_the_kind_back(
+    server: FakeApiServer, informer: Informer[Thing]
+) -> None:
+    await until(lambda: informer.has_synced and server.watches_open > 0, within=30)
+    await asyncio.sleep(1)
+    for error in (MISSING, DOWN, MISSING):
+        informer.failed(error)
+        await asyncio.sleep(GONE_AFTER - 1)
+        assert not informer.is_unserved
+    await asyncio.sleep(1)
+    informer.failed(MISSING)
+    assert informer.is_unserved
+    informer.failed(DOWN)
+    assert informer.is_unserved
+    informer.opened()
+    assert not informer.is_unserved

@@ -24,7 +24,7 @@ from muster.controller.runtime.lease import (
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import named_after, now, virtual
 
 KEY = Key("muster-system", "gang-admission")
 ADDRESS = ("leases", KEY.namespace, KEY.name)
@@ -41,7 +41,14 @@ def candidate(server: FakeApiServer, identity: str, *, year: int = 2026) -> Lead
     )
 
 
-def with_server(scenario: Callable[[FakeApiServer], Awaitable[None]]) -> None:
+def manager_of(server: FakeApiServer, election: LeaderElection | None) -> Manager:
+    metrics = Metrics(CollectorRegistry())
+    client, health = server.client(), Health(metrics, port=0)
+    events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
+    return Manager(client, metrics=metrics, health=health, events=events, election=election)
+
+
+def with_server(scenario: Callable[[FakeApiServer], Awaitable[None]]) -> Callable[[], None]:
     async def run() -> None:
         async with FakeApiServer().running() as server:
             await scenario(server)
@@ -49,140 +56,120 @@ def with_server(scenario: Callable[[FakeApiServer], Awaitable[None]]) -> None:
                 if task.get_coro().__qualname__.startswith("LeaderElection"):  # type: ignore[union-attr]  # coroutines have it
                     task.cancel()
 
-    virtual(run())
+    return named_after(scenario, lambda: virtual(run()))
 
 
-def test_a_second_candidate_waits_and_takes_over_a_dead_holders_lease_after_its_duration() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one, two = candidate(server, "one"), candidate(server, "two", year=1999)
-        await one.acquire()
-        one.check()
-        with pytest.raises(NotLeading):
-            two.check()
-        started = now()
-        await two.acquire()
-        assert now() - started >= LEASE_SECONDS, "wall clocks decide nothing"
-        assert not one.leads
+@with_server
+async def test_a_second_candidate_waits_and_takes_over_a_dead_holders_lease_after_its_duration(
+    server: FakeApiServer,
+) -> None:
+    one, two = candidate(server, "one"), candidate(server, "two", year=1999)
+    await one.acquire()
+    one.check()
+    with pytest.raises(NotLeading):
         two.check()
-        assert server.objects[ADDRESS]["spec"]["leaseTransitions"] == 2
+    started = now()
+    await two.acquire()
+    assert now() - started >= LEASE_SECONDS, "wall clocks decide nothing"
+    assert not one.leads
+    two.check()
+    assert server.objects[ADDRESS]["spec"]["leaseTransitions"] == 2
 
-    with_server(scenario)
+
+@with_server
+async def test_a_holder_that_renews_keeps_the_lease(server: FakeApiServer) -> None:
+    one, two = candidate(server, "one"), candidate(server, "two")
+    await one.acquire()
+    holding = asyncio.ensure_future(one.hold())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(300):
+            await two.acquire()
+    one.check()
+    assert not holding.done()
 
 
-def test_a_holder_that_renews_keeps_the_lease() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one, two = candidate(server, "one"), candidate(server, "two")
-        await one.acquire()
-        holding = asyncio.ensure_future(one.hold())
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(300):
-                await two.acquire()
+@with_server
+async def test_a_released_lease_is_taken_at_the_next_try(server: FakeApiServer) -> None:
+    one, two = candidate(server, "one"), candidate(server, "two")
+    await one.acquire()
+    await one.release()
+    with pytest.raises(NotLeading):
         one.check()
-        assert not holding.done()
-
-    with_server(scenario)
-
-
-def test_a_released_lease_is_taken_at_the_next_try() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one, two = candidate(server, "one"), candidate(server, "two")
-        await one.acquire()
-        await one.release()
-        with pytest.raises(NotLeading):
-            one.check()
-        started = now()
-        await two.acquire()
-        assert now() - started < RETRY_PERIOD
-
-    with_server(scenario)
+    started = now()
+    await two.acquire()
+    assert now() - started < RETRY_PERIOD
 
 
-def test_a_holder_that_cannot_renew_stops_before_anybody_else_may_start() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one = candidate(server, "one")
-        await one.acquire()
-        acquired = now()
-        server.write_faults.extend([lambda _: web.Response(status=403)] * 100)
-        with pytest.raises(LeaseLost, match="could not be renewed"):
-            await one.hold()
-        assert not one.leads
-        assert now() - acquired <= RENEW_DEADLINE + RETRY_PERIOD < LEASE_SECONDS
-
-    with_server(scenario)
+@with_server
+async def test_a_holder_that_cannot_renew_stops_before_anybody_else_may_start(server: FakeApiServer) -> None:
+    one = candidate(server, "one")
+    await one.acquire()
+    acquired = now()
+    server.write_faults.extend([lambda _: web.Response(status=403)] * 100)
+    with pytest.raises(LeaseLost, match="could not be renewed"):
+        await one.hold()
+    assert not one.leads
+    assert now() - acquired <= RENEW_DEADLINE + RETRY_PERIOD < LEASE_SECONDS
 
 
-def test_a_pause_of_the_whole_process_ends_the_leadership_before_the_next_write() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one = candidate(server, "one")
-        await one.acquire()
-        one._valid_until -= 60  # as if a minute had passed without this process
-        with pytest.raises(NotLeading):
-            one.check()
-        with pytest.raises(LeaseLost):
-            await one.hold()
-
-    with_server(scenario)
-
-
-def test_a_lease_that_somebody_else_took_is_lost_at_once() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        one = candidate(server, "one")
-        await one.acquire()
-        stolen = server.objects[ADDRESS]
-        stolen["spec"]["holderIdentity"] = "thief"
-        server.put("leases", stolen)
-        with pytest.raises(LeaseLost, match="'thief'"):
-            await one.hold()
-        assert not one.leads
-
-    with_server(scenario)
+@with_server
+async def test_a_pause_of_the_whole_process_ends_the_leadership_before_the_next_write(
+    server: FakeApiServer,
+) -> None:
+    one = candidate(server, "one")
+    await one.acquire()
+    one._valid_until -= 60  # as if a minute had passed without this process
+    with pytest.raises(NotLeading):
+        one.check()
+    with pytest.raises(LeaseLost):
+        await one.hold()
 
 
-def test_a_cache_is_current_when_it_was_read_after_the_lease_was_taken() -> None:
+@with_server
+async def test_a_lease_that_somebody_else_took_is_lost_at_once(server: FakeApiServer) -> None:
+    one = candidate(server, "one")
+    await one.acquire()
+    stolen = server.objects[ADDRESS]
+    stolen["spec"]["holderIdentity"] = "thief"
+    server.put("leases", stolen)
+    with pytest.raises(LeaseLost, match="'thief'"):
+        await one.hold()
+    assert not one.leads
+
+
+@with_server
+async def test_a_cache_is_current_when_it_was_read_after_the_lease_was_taken(server: FakeApiServer) -> None:
     """Only then can it not lack a write of the leader before."""
-
-    async def scenario(server: FakeApiServer) -> None:
-        metrics = Metrics(CollectorRegistry())
-        client, health = server.client(), Health(metrics, port=0)
-        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
-        election = candidate(server, "two")
-        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
-        alone = Manager(client, metrics=metrics, health=health, events=events)
-        leases = manager.informer(LEASE)
-        following = asyncio.ensure_future(leases.run())
-        await leases.wait_synced()
-        assert not manager.shows_all_writes(leases), "it does not lead"
-        await election.acquire()
-        assert not manager.shows_all_writes(leases), "it was read before"
-        server.put("leases", {"metadata": {"name": "other", "namespace": "default"}})
-        while leases.get(Key("default", "other")) is None or not manager.shows_all_writes(leases):
-            await asyncio.sleep(0.1)
-        assert not alone.shows_all_writes(leases), "without an election others may write"
-        following.cancel()
-
-    with_server(scenario)
+    election = candidate(server, "two")
+    manager, alone = manager_of(server, election), manager_of(server, None)
+    leases = manager.informer(LEASE)
+    following = asyncio.ensure_future(leases.run())
+    await leases.wait_synced()
+    assert not manager.shows_all_writes(leases), "it does not lead"
+    await election.acquire()
+    assert not manager.shows_all_writes(leases), "it was read before"
+    server.put("leases", {"metadata": {"name": "other", "namespace": "default"}})
+    while leases.get(Key("default", "other")) is None or not manager.shows_all_writes(leases):
+        await asyncio.sleep(0.1)
+    assert not alone.shows_all_writes(leases), "without an election others may write"
+    following.cancel()
 
 
-def test_a_look_that_was_cancelled_is_repeated() -> None:
-    async def scenario(server: FakeApiServer) -> None:
-        metrics = Metrics(CollectorRegistry())
-        client, health = server.client(), Health(metrics, port=0)
-        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
-        election = candidate(server, "two")
-        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
-        leases = manager.informer(LEASE)
-        await election.acquire()
-        before = asyncio.all_tasks()
-        assert not manager.shows_all_writes(leases)
-        (looking,) = asyncio.all_tasks() - before
-        looking.cancel()
-        await asyncio.wait([looking])
-        following = asyncio.ensure_future(leases.run())
-        while not manager.shows_all_writes(leases):
-            await asyncio.sleep(0.01)
-        following.cancel()
-
-    with_server(scenario)
+@with_server
+async def test_a_look_that_was_cancelled_is_repeated(server: FakeApiServer) -> None:
+    election = candidate(server, "two")
+    manager = manager_of(server, election)
+    leases = manager.informer(LEASE)
+    await election.acquire()
+    before = asyncio.all_tasks()
+    assert not manager.shows_all_writes(leases)
+    (looking,) = asyncio.all_tasks() - before
+    looking.cancel()
+    await asyncio.wait([looking])
+    following = asyncio.ensure_future(leases.run())
+    while not manager.shows_all_writes(leases):
+        await asyncio.sleep(0.01)
+    following.cancel()
 
 
 @pytest.mark.parametrize("held_before", [False, True])
@@ -199,26 +186,20 @@ def test_those_that_ask_at_once_never_lead_together(held_before: bool) -> None:
         for task in asking:
             task.cancel()
 
-    with_server(scenario)
+    with_server(scenario)()
 
 
-def test_a_version_of_the_lease_says_nothing_of_other_kinds() -> None:
+@with_server
+async def test_a_version_of_the_lease_says_nothing_of_other_kinds(server: FakeApiServer) -> None:
     """They may lie in an etcd of their own, which counts for itself."""
-
-    async def scenario(server: FakeApiServer) -> None:
-        metrics = Metrics(CollectorRegistry())
-        client, health = server.client(), Health(metrics, port=0)
-        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
-        election = candidate(server, "two")
-        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
-        others = manager.informer(POD_TEMPLATE)
-        await election.acquire()
-        others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="900")))
-        server.version = 1_000  # Another replica has written since.
-        for _ in range(20):
-            assert not manager.shows_all_writes(others)
-            await asyncio.sleep(0.02)
-        others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="1000")))
-        assert manager.shows_all_writes(others)
-
-    with_server(scenario)
+    election = candidate(server, "two")
+    manager = manager_of(server, election)
+    others = manager.informer(POD_TEMPLATE)
+    await election.acquire()
+    others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="900")))
+    server.version = 1_000  # Another replica has written since.
+    for _ in range(20):
+        assert not manager.shows_all_writes(others)
+        await asyncio.sleep(0.02)
+    others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="1000")))
+    assert manager.shows_all_writes(others)

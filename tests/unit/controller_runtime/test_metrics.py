@@ -11,7 +11,7 @@ from release.reference.metrics import registered
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_kube.test_transport import _failing
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import now, on_virtual_time, virtual
 
 FORBIDDEN = {"namespace", "workload", "uid", "key", "job", "user", "cluster", "pod"}
 """What users make, in any number."""
@@ -40,20 +40,18 @@ def test_attempts_of_a_call_are_counted_by_what_they_ended_with() -> None:
     assert value("rest_client_request_duration_seconds_count", {"verb": "apply"}) == 2
 
 
-def test_a_key_that_is_worked_on_is_timed_until_it_is_done() -> None:
+@on_virtual_time
+async def test_a_key_that_is_worked_on_is_timed_until_it_is_done() -> None:
     metrics = Metrics(CollectorRegistry())
 
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue("q", metrics=metrics)
-        queue.add("slow")
-        key = await queue.take()
-        began = now()
-        await asyncio.sleep(30)
-        value = metrics.registry.get_sample_value
-        assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == now() - began
-        assert value("workqueue_longest_running_processor_seconds", {"name": "q"}) == 30
-        queue.done(key)
-        assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == 0
-        assert value("workqueue_work_duration_seconds_sum", {"name": "q"}) == 30
-
-    virtual(scenario())
+    queue: WorkQueue[str] = WorkQueue("q", metrics=metrics)
+    queue.add("slow")
+    key = await queue.take()
+    began = now()
+    await asyncio.sleep(30)
+    value = metrics.registry.get_sample_value
+    assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == now() - began
+    assert value("workqueue_longest_running_processor_seconds", {"name": "q"}) == 30
+    queue.done(key)
+    assert value("workqueue_unfinished_work_seconds", {"name": "q"}) == 0
+    assert value("workqueue_work_duration_seconds_sum", {"name": "q"}) == 30

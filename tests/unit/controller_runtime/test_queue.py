@@ -12,115 +12,100 @@ from muster.controller.kube.resource import Key
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import BACKOFF_CAP, EAGER_PAUSE, QueueClosed, WorkQueue
 from tests.length import examples
-from tests.unit.controller_runtime.virtual import now, settle, virtual
+from tests.unit.controller_runtime.virtual import now, on_virtual_time, settle, virtual
 
 
 def queue() -> WorkQueue[str]:
     return WorkQueue("q", metrics=Metrics(CollectorRegistry()), jitter=lambda: 0.5)
 
 
-def test_a_key_added_many_times_is_taken_once() -> None:
-    async def scenario() -> None:
-        keys = queue()
-        for _ in range(5):
-            keys.add("a")
+@on_virtual_time
+async def test_a_key_added_many_times_is_taken_once() -> None:
+    keys = queue()
+    for _ in range(5):
+        keys.add("a")
+    assert await keys.take() == "a"
+    assert len(keys) == 0
+
+
+@on_virtual_time
+async def test_a_key_added_while_worked_on_comes_back_after_done_and_not_before() -> None:
+    keys = queue()
+    keys.add("a")
+    await keys.take()
+    keys.add("a")
+    keys.add("a")
+    second = asyncio.ensure_future(keys.take())
+    await settle()
+    assert not second.done()
+    keys.done("a")
+    assert await second == "a"
+    keys.done("a")
+    assert keys.idle
+
+
+@on_virtual_time
+async def test_the_earliest_of_several_times_wins() -> None:
+    keys = queue()
+    keys.add_after("a", 30)
+    keys.add_after("a", 5)
+    keys.add_after("a", 60)
+    await keys.take()
+    first = now()
+    keys.done("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1000):
+            await keys.take()
+    assert [first] == [5]
+
+
+@on_virtual_time
+async def test_an_added_key_forgets_the_time_it_waited_for() -> None:
+    keys = queue()
+    keys.add_after("a", 30)
+    keys.add("a")
+    assert await keys.take() == "a"
+    keys.done("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(100):
+            await keys.take()
+
+
+@on_virtual_time
+async def test_backoff_doubles_to_the_cap_and_success_resets_it() -> None:
+    keys = queue()
+    delays = []
+    for _ in range(15):
+        delays.append(keys.add_failed("a"))
         assert await keys.take() == "a"
-        assert len(keys) == 0
-
-    virtual(scenario())
-
-
-def test_a_key_added_while_worked_on_comes_back_after_done_and_not_before() -> None:
-    async def scenario() -> None:
-        keys = queue()
-        keys.add("a")
-        await keys.take()
-        keys.add("a")
-        keys.add("a")
-        second = asyncio.ensure_future(keys.take())
-        await settle()
-        assert not second.done()
         keys.done("a")
-        assert await second == "a"
-        keys.done("a")
-        assert keys.idle
-
-    virtual(scenario())
-
-
-def test_the_earliest_of_several_times_wins() -> None:
-    async def scenario() -> list[float]:
-        keys = queue()
-        keys.add_after("a", 30)
-        keys.add_after("a", 5)
-        keys.add_after("a", 60)
-        await keys.take()
-        first = now()
-        keys.done("a")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1000):
-                await keys.take()
-        return [first]
-
-    assert virtual(scenario()) == [5]
-
-
-def test_an_added_key_forgets_the_time_it_waited_for() -> None:
-    async def scenario() -> None:
-        keys = queue()
-        keys.add_after("a", 30)
-        keys.add("a")
-        assert await keys.take() == "a"
-        keys.done("a")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(100):
-                await keys.take()
-
-    virtual(scenario())
-
-
-def test_backoff_doubles_to_the_cap_and_success_resets_it() -> None:
-    async def scenario() -> tuple[list[float], float]:
-        keys = queue()
-        delays = []
-        for _ in range(15):
-            delays.append(keys.add_failed("a"))
-            assert await keys.take() == "a"
-            keys.done("a")
-        keys.forget("a")
-        return delays, keys.add_failed("a")
-
-    delays, after_success = virtual(scenario())
     assert delays[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
     assert delays[-1] == BACKOFF_CAP
-    assert after_success == pytest.approx(0.1)
+    keys.forget("a")
+    assert keys.add_failed("a") == pytest.approx(0.1)
 
 
-def test_a_pause_that_the_server_asked_for_is_the_least_backoff() -> None:
-    async def scenario() -> float:
-        keys = queue()
-        keys.add_failed("a", at_least=7)
-        await keys.take()
-        return now()
-
-    assert virtual(scenario()) == 7
+@on_virtual_time
+async def test_a_pause_that_the_server_asked_for_is_the_least_backoff() -> None:
+    keys = queue()
+    keys.add_failed("a", at_least=7)
+    await keys.take()
+    assert now() == 7
 
 
-def test_news_cannot_turn_a_key_that_keeps_failing_into_a_busy_loop() -> None:
-    async def scenario() -> float:
-        keys = queue()
-        for _ in range(12):
-            keys.add_failed("a")
-            await keys.take()
-            keys.done("a")
+@on_virtual_time
+async def test_news_cannot_turn_a_key_that_keeps_failing_into_a_busy_loop() -> None:
+    keys = queue()
+    for _ in range(12):
         keys.add_failed("a")
-        started = now()
-        keys.add("a")
-        keys.add("a")
         await keys.take()
-        return now() - started
-
-    assert virtual(scenario()) == pytest.approx(EAGER_PAUSE)
+        keys.done("a")
+    keys.add_failed("a")
+    started = now()
+    keys.add("a")
+    keys.add("a")
+    await keys.take()
+    assert now() - started == pytest.approx(EAGER_PAUSE)
 
 
 async def begun(keys: WorkQueue[str], *, failures: int = 0) -> None:
@@ -140,108 +125,92 @@ async def next_begins(keys: WorkQueue[str]) -> float:
     return now() - since
 
 
-def test_news_cuts_the_backoff_of_the_first_failures_short() -> None:
-    async def scenario() -> list[float]:
-        keys = queue()
-        await begun(keys, failures=4)
-        keys.add_failed("a")
-        keys.done("a")
-        keys.add("a")
-        return [await next_begins(keys)]
-
-    assert virtual(scenario()) == [0]
+@on_virtual_time
+async def test_news_cuts_the_backoff_of_the_first_failures_short() -> None:
+    keys = queue()
+    await begun(keys, failures=4)
+    keys.add_failed("a")
+    keys.done("a")
+    keys.add("a")
+    assert [await next_begins(keys)] == [0]
 
 
-def test_no_news_shortens_a_pause_that_the_server_asked_for() -> None:
-    async def scenario() -> list[float]:
-        keys = queue()
-        await begun(keys)
-        keys.add_failed("a", at_least=30)
-        keys.done("a")
-        keys.add("a")
-        keys.add_after("a", 1)
-        waited = await next_begins(keys)
-        keys.add("a")
-        told = keys.add_failed("a", at_least=20)
-        keys.done("a")
-        return [waited, told, await next_begins(keys)]
-
-    assert virtual(scenario()) == pytest.approx([30, 20, 20])
+@on_virtual_time
+async def test_no_news_shortens_a_pause_that_the_server_asked_for() -> None:
+    keys = queue()
+    await begun(keys)
+    keys.add_failed("a", at_least=30)
+    keys.done("a")
+    keys.add("a")
+    keys.add_after("a", 1)
+    waited = await next_begins(keys)
+    keys.add("a")
+    told = keys.add_failed("a", at_least=20)
+    keys.done("a")
+    assert [waited, told, await next_begins(keys)] == pytest.approx([30, 20, 20])
 
 
 @pytest.mark.parametrize(("failures", "pause"), [(1, 0.0), (12, EAGER_PAUSE)])
-def test_news_during_the_work_that_fails_shortens_the_backoff_by_the_same_rule(
+@on_virtual_time
+async def test_news_during_the_work_that_fails_shortens_the_backoff_by_the_same_rule(
     failures: int, pause: float
 ) -> None:
-    async def scenario() -> list[float]:
-        keys = queue()
-        await begun(keys, failures=failures)
-        keys.add("a")
-        told = keys.add_failed("a")
-        keys.done("a")
-        return [told, await next_begins(keys)]
-
-    assert virtual(scenario()) == pytest.approx([pause, pause])
+    keys = queue()
+    await begun(keys, failures=failures)
+    keys.add("a")
+    told = keys.add_failed("a")
+    keys.done("a")
+    assert [told, await next_begins(keys)] == pytest.approx([pause, pause])
 
 
-def test_success_ends_a_pause() -> None:
-    async def scenario() -> float:
-        keys = queue()
-        await begun(keys)
-        keys.add_failed("a", at_least=30)
-        keys.forget("a")
-        keys.done("a")
-        keys.add("a")
-        return await next_begins(keys)
-
-    assert virtual(scenario()) == 0
+@on_virtual_time
+async def test_success_ends_a_pause() -> None:
+    keys = queue()
+    await begun(keys)
+    keys.add_failed("a", at_least=30)
+    keys.forget("a")
+    keys.done("a")
+    keys.add("a")
+    assert await next_begins(keys) == 0
 
 
-def test_namespaces_take_turns() -> None:
-    async def scenario() -> list[str]:
-        keys: WorkQueue[Key] = WorkQueue("q", metrics=Metrics(CollectorRegistry()))
-        for number in range(100):
-            keys.add(Key("crowd", str(number)))
-        keys.add(Key("lone", "x"))
-        return [(await keys.take()).namespace for _ in range(3)]
-
-    assert "lone" in virtual(scenario())[:2]
+@on_virtual_time
+async def test_namespaces_take_turns() -> None:
+    keys: WorkQueue[Key] = WorkQueue("q", metrics=Metrics(CollectorRegistry()))
+    for number in range(100):
+        keys.add(Key("crowd", str(number)))
+    keys.add(Key("lone", "x"))
+    assert "lone" in [(await keys.take()).namespace for _ in range(3)][:2]
 
 
-def test_a_cancelled_taker_swallows_no_wake_up() -> None:
-    async def scenario() -> None:
-        keys = queue()
-        first = asyncio.ensure_future(keys.take())
-        second = asyncio.ensure_future(keys.take())
-        await settle()
-        keys.add("a")
-        first.cancel()
-        assert await asyncio.wait_for(second, 1) == "a"
-
-    virtual(scenario())
+@on_virtual_time
+async def test_a_cancelled_taker_swallows_no_wake_up() -> None:
+    keys = queue()
+    first = asyncio.ensure_future(keys.take())
+    second = asyncio.ensure_future(keys.take())
+    await settle()
+    keys.add("a")
+    first.cancel()
+    assert await asyncio.wait_for(second, 1) == "a"
 
 
-def test_closing_wakes_every_taker_and_drops_waiting_times() -> None:
-    async def scenario() -> None:
-        keys = queue()
-        takers = [asyncio.ensure_future(keys.take()) for _ in range(3)]
-        keys.add_after("a", 5)
-        await settle()
-        keys.close()
-        results = await asyncio.gather(*takers, return_exceptions=True)
-        assert all(isinstance(result, QueueClosed) for result in results)
-
-    virtual(scenario())
+@on_virtual_time
+async def test_closing_wakes_every_taker_and_drops_waiting_times() -> None:
+    keys = queue()
+    takers = [asyncio.ensure_future(keys.take()) for _ in range(3)]
+    keys.add_after("a", 5)
+    await settle()
+    keys.close()
+    results = await asyncio.gather(*takers, return_exceptions=True)
+    assert all(isinstance(result, QueueClosed) for result in results)
 
 
-def test_stale_deadlines_do_not_pile_up() -> None:
-    async def scenario() -> int:
-        keys = queue()
-        for number in range(5000):
-            keys.add_after("a", 100_000 - number)
-        return len(keys._heap)
-
-    assert virtual(scenario()) < 200
+@on_virtual_time
+async def test_stale_deadlines_do_not_pile_up() -> None:
+    keys = queue()
+    for number in range(5000):
+        keys.add_after("a", 100_000 - number)
+    assert len(keys._heap) < 200
 
 
 OPERATIONS = st.lists(

@@ -19,7 +19,7 @@ from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.review import Allow, Webhook
 from muster.controller.runtime.webhook_server import MAX_BODY, WebhookServer
 from tests.unit.controller_kube.test_reflector import Thing
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import named_after, now, virtual
 
 LIMITS = Limits()
 DEADLINE = 5.0
@@ -87,7 +87,7 @@ async def is_closed(streams: Streams) -> bool:
     return streams[0].at_eof() or streams[0].exception() is not None
 
 
-def with_port(scenario: Callable[[Port], Awaitable[None]]) -> None:
+def with_port(scenario: Callable[[Port], Awaitable[None]]) -> Callable[[], None]:
     async def run() -> None:
         port = Port()
         serving = asyncio.ensure_future(port.server.run())
@@ -96,92 +96,79 @@ def with_port(scenario: Callable[[Port], Awaitable[None]]) -> None:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
 
-    virtual(run())
+    return named_after(scenario, lambda: virtual(run()))
 
 
-def test_bodies_that_do_not_arrive_hold_up_no_review() -> None:
-    async def scenario(port: Port) -> None:
-        held = [await port.stalled("127.0.0.2") for _ in range(128)]
-        assert await reviewed(await port.connected(API_SERVER)) < DEADLINE
-        assert held
-
-    with_port(scenario)
+@with_port
+async def test_bodies_that_do_not_arrive_hold_up_no_review(port: Port) -> None:
+    held = [await port.stalled("127.0.0.2") for _ in range(128)]
+    assert await reviewed(await port.connected(API_SERVER)) < DEADLINE
+    assert held
 
 
-def test_one_address_takes_no_place_from_another() -> None:
-    async def scenario(port: Port) -> None:
-        waiting = await port.connected(API_SERVER)
-        held = [await port.stalled("127.0.0.2") for _ in range(LIMITS.of_one_source + 8)]
-        assert await reviewed(waiting) < DEADLINE
-        gone = [await is_closed(each) for each in held]
-        assert gone == [True] * 8 + [False] * LIMITS.of_one_source, "those go that have waited longest"
-        assert port.dropped() == {"full": 8}
-
-    with_port(scenario)
+@with_port
+async def test_one_address_takes_no_place_from_another(port: Port) -> None:
+    waiting = await port.connected(API_SERVER)
+    held = [await port.stalled("127.0.0.2") for _ in range(LIMITS.of_one_source + 8)]
+    assert await reviewed(waiting) < DEADLINE
+    gone = [await is_closed(each) for each in held]
+    assert gone == [True] * 8 + [False] * LIMITS.of_one_source, "those go that have waited longest"
+    assert port.dropped() == {"full": 8}
 
 
-def test_when_all_places_are_taken_a_new_client_is_answered_and_those_without_an_answer_go() -> None:
-    async def scenario(port: Port) -> None:
-        first = await port.connected(API_SERVER)
-        await reviewed(first)
-        held = [await port.silent(f"127.0.1.{1 + each % 250}") for each in range(LIMITS.at_once + 8)]
-        assert await reviewed(await port.connected(API_SERVER)) < DEADLINE
-        assert await reviewed(first) < DEADLINE
-        assert sum([await is_closed(each) for each in held]) == 10
-
-    with_port(scenario)
-
-
-def test_a_client_that_begins_no_handshake_is_dropped() -> None:
-    async def scenario(port: Port) -> None:
-        reader, _ = await port.silent("127.0.0.2")
-        assert await reader.read() == b""
-        assert now() < HANDSHAKE_TIMEOUT + 1
-
-    with_port(scenario)
+@with_port
+async def test_when_all_places_are_taken_a_new_client_is_answered_and_those_without_an_answer_go(
+    port: Port,
+) -> None:
+    first = await port.connected(API_SERVER)
+    await reviewed(first)
+    held = [await port.silent(f"127.0.1.{1 + each % 250}") for each in range(LIMITS.at_once + 8)]
+    assert await reviewed(await port.connected(API_SERVER)) < DEADLINE
+    assert await reviewed(first) < DEADLINE
+    assert sum([await is_closed(each) for each in held]) == 10
 
 
-def test_a_client_that_asks_nothing_is_dropped_and_the_api_server_may_pause() -> None:
-    async def scenario(port: Port) -> None:
-        waiting = await port.connected(API_SERVER)
-        await reviewed(waiting)
-        reader, _ = await port.connected("127.0.0.2")
-        assert await reader.read() == b""
-        assert now() < IDLE / 2
-        await asyncio.sleep(IDLE / 2)
-        assert await reviewed(waiting) < DEADLINE
-        assert await waiting[0].read() == b"", "one that asks no more is dropped too, later"
-
-    with_port(scenario)
+@with_port
+async def test_a_client_that_begins_no_handshake_is_dropped(port: Port) -> None:
+    reader, _ = await port.silent("127.0.0.2")
+    assert await reader.read() == b""
+    assert now() < HANDSHAKE_TIMEOUT + 1
 
 
-def test_a_waiting_client_takes_little_memory() -> None:
+@with_port
+async def test_a_client_that_asks_nothing_is_dropped_and_the_api_server_may_pause(port: Port) -> None:
+    waiting = await port.connected(API_SERVER)
+    await reviewed(waiting)
+    reader, _ = await port.connected("127.0.0.2")
+    assert await reader.read() == b""
+    assert now() < IDLE / 2
+    await asyncio.sleep(IDLE / 2)
+    assert await reviewed(waiting) < DEADLINE
+    assert await waiting[0].read() == b"", "one that asks no more is dropped too, later"
+
+
+@with_port
+async def test_a_waiting_client_takes_little_memory(port: Port) -> None:
     """Ours and its own in this one process; TLS takes about 20 KiB more, which Python does not count."""
-
-    async def scenario(port: Port) -> None:
-        await reviewed(await port.connected(API_SERVER))
-        tracemalloc.start()
-        held = [await port.silent("127.0.0.2") for _ in range(50)]
-        used, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert used / len(held) < 48 * 1024
-
-    with_port(scenario)
+    await reviewed(await port.connected(API_SERVER))
+    tracemalloc.start()
+    held = [await port.silent("127.0.0.2") for _ in range(50)]
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / len(held) < 48 * 1024
 
 
-def test_unfinished_bodies_take_no_more_than_their_share_of_the_memory() -> None:
+@with_port
+async def test_unfinished_bodies_take_no_more_than_their_share_of_the_memory(port: Port) -> None:
     part = MAX_BODY - 1
 
-    async def scenario(port: Port) -> None:
-        waiting = await port.connected(API_SERVER)
-        held = [
-            await port.stalled("127.0.0.2", sent=b"x" * part, length=MAX_BODY)
-            for _ in range(LIMITS.bytes_of_bodies // part + 2)
-        ]
-        assert await reviewed(waiting) < DEADLINE
-        with pytest.raises(ConnectionResetError):
-            await held[0][0].read()
-        assert not await is_closed(held[-1])
-        assert port.dropped()["bodies"] >= 1
-
-    with_port(scenario)
+    waiting = await port.connected(API_SERVER)
+    held = [
+        await port.stalled("127.0.0.2", sent=b"x" * part, length=MAX_BODY)
+        for _ in range(LIMITS.bytes_of_bodies // part + 2)
+    ]
+    assert await reviewed(waiting) < DEADLINE
+    with pytest.raises(ConnectionResetError):
+        await held[0][0].read()
+    assert not await is_closed(held[-1])
+    assert port.dropped()["bodies"] >= 1

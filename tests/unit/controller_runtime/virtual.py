@@ -5,10 +5,12 @@ under way.
 """
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 DELIVERY = 0.002
@@ -66,6 +68,23 @@ def virtual(coroutine: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine to its end on virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(coroutine)
+
+
+def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes a test of a coroutine."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        virtual(test(*args, **kwargs))
+
+    return run
+
+
+def named_after(scenario: Callable[..., object], test: Callable[[], None]) -> Callable[[], None]:
+    """A test with the name and the words of its scenario, whose parameters pytest takes for no fixtures."""
+    functools.update_wrapper(test, scenario)
+    del test.__wrapped__  # type: ignore[attr-defined]  # update_wrapper has set it
+    return test
 
 
 def now() -> float:
