@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -127,12 +128,10 @@ def test_secrets_are_not_printed() -> None:
     assert "hidden" not in repr(Registry(Repository("h", "p"), credentials))
 
 
-def test_docker_logins_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_docker_logins_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     assert credentials_for("registry.example") is None
-    from pathlib import Path
-
-    (Path(str(tmp_path)) / "config.json").write_text('{"auths": {"registry.example": {"auth": "dTpw"}}}')
+    (tmp_path / "config.json").write_text('{"auths": {"registry.example": {"auth": "dTpw"}}}')
     assert credentials_for("registry.example") == Credentials("u", "p")
 
 
