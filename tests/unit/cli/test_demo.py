@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from muster.cli.table import TABLE
@@ -18,6 +19,7 @@ sys.exit(main(["demo"]))
 """
 
 
+@cache
 def _demo() -> str:
     command = [sys.executable, "-c", _CODE]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout

@@ -22,7 +22,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("it builds before it knows where to push")
 
     monkeypatch.setattr("muster.artifacts.publish.build.build", build)
-    monkeypatch.setattr("muster.artifacts.publish.build.build", build)
 
 
 @pytest.mark.parametrize("verb", ["push", "build"])
