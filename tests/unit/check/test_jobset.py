@@ -27,6 +27,18 @@ def job_set(**shapes: Json) -> Json:
     }
 
 
+def in_order() -> Json:
+    body = job_set(h100=pod(8))
+    body["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    return body
+
+
+def depending() -> Json:
+    body = job_set(h100=pod(8))
+    body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
+    return body
+
+
 def _restarted(template: Json) -> Json:
     return {"spec": {**template["spec"], "restartPolicy": "Never"}}
 

@@ -13,9 +13,9 @@ from muster.model.names import GANG_GATE, KAI_BATCH_MINIMUM, KAI_SCHEDULER
 from muster.model.work import Work
 from tests.unit.check import test_deployment, test_statefulset
 from tests.unit.check.stacks import job, judged, pod, refusals, warnings
-from tests.unit.check.test_jobset import job_set
+from tests.unit.check.test_jobset import depending, in_order, job_set
 from tests.unit.check.test_kubeflow import MPI, PYTORCH, training
-from tests.unit.check.test_lws import groups
+from tests.unit.check.test_lws import after_leaders, groups
 from tests.unit.check.test_trainjob import patch, train
 
 Json = dict[str, Any]
@@ -108,29 +108,11 @@ def test_replicas_that_are_left_out_are_written_because_kai_reads_no_default() -
     assert found.answer.object["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] == 1
 
 
-def _in_order() -> Json:
-    body = job_set(h100=pod(8))
-    body["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
-    return body
-
-
-def _depending() -> Json:
-    body = job_set(h100=pod(8))
-    body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
-    return body
-
-
 def _exclusive() -> Json:
     body = job_set(h100=pod(8))
     body["metadata"]["annotations"] = {
         "alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"
     }
-    return body
-
-
-def _later_workers() -> Json:
-    body = groups()
-    body["spec"]["startupPolicy"] = "LeaderReady"
     return body
 
 
@@ -143,11 +125,11 @@ def _exclusive_groups() -> Json:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        (_in_order(), "spec.startupPolicy"),
-        (_depending(), "dependsOn of spec.replicatedJobs"),
+        (in_order(), "spec.startupPolicy"),
+        (depending(), "dependsOn of spec.replicatedJobs"),
         (_exclusive(), "alpha.jobset.sigs.k8s.io/exclusive-topology"),
         (training(MPI, launcherCreationPolicy="WaitForWorkersReady"), "spec.launcherCreationPolicy"),
-        (_later_workers(), "spec.startupPolicy"),
+        (after_leaders(), "spec.startupPolicy"),
         (_exclusive_groups(), "leaderworkerset.sigs.k8s.io/exclusive-topology"),
         (train(initializer={"dataset": {"storageUri": "hf://a/b"}}), "spec.initializer"),
     ],

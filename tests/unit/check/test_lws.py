@@ -26,6 +26,12 @@ def groups(
     }
 
 
+def after_leaders() -> Json:
+    body = groups()
+    body["spec"]["startupPolicy"] = "LeaderReady"
+    return body
+
+
 def test_a_group_is_counted_and_gets_what_an_author_may_leave_out() -> None:
     found = judged(groups(leader=pod()), work=SERVED)
     assert found.answer.is_admitted, refusals(found)

@@ -19,9 +19,9 @@ from tests.unit.check.stacks import (
     refusals,
     warnings,
 )
-from tests.unit.check.test_jobset import job_set
+from tests.unit.check.test_jobset import depending, in_order, job_set
 from tests.unit.check.test_kubeflow import MPI, training
-from tests.unit.check.test_lws import groups
+from tests.unit.check.test_lws import after_leaders, groups
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -134,27 +134,12 @@ def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
     assert not fitting(found, "group-0")
 
 
-def _in_order(body: Json) -> Json:
-    body["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
-    return body
-
-
-def _depending(body: Json) -> Json:
-    body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
-    return body
-
-
-def _leader_first(body: Json) -> Json:
-    body["spec"]["startupPolicy"] = "LeaderReady"
-    return body
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        (_in_order(job_set(h100=pod(8))), "startupPolicy InOrder"),
-        (_depending(job_set(h100=pod(8))), "dependsOn"),
-        (_leader_first(groups(leader=pod())), "startupPolicy LeaderReady"),
+        (in_order(), "startupPolicy InOrder"),
+        (depending(), "dependsOn"),
+        (after_leaders(), "startupPolicy LeaderReady"),
         (job_set(h100=pod(8)), ""),
         (groups(leader=pod()), ""),
         (training(MPI, launcherCreationPolicy="WaitForWorkersReady"), ""),
