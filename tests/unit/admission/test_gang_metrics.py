@@ -9,10 +9,16 @@ from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.autoscaler_words import OUT_OF_STOCK
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
+from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.indexes import request_of
 from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
-from muster.controller.gangs.objects import Condition, ProvisioningRequest, ProvisioningRequestStatus
-from muster.controller.gangs.placeholder_sets import PlaceholderSet
+from muster.controller.gangs.objects import (
+    Condition,
+    PodTemplate,
+    ProvisioningRequest,
+    ProvisioningRequestStatus,
+)
+from muster.controller.gangs.placeholder_sets import ASKED, PlaceholderSet, asked
 from muster.controller.gangs.reasons import RULES, Rule
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta
@@ -21,6 +27,7 @@ from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.objects import ReclaimablePod
 from muster.model.names import GKE_QUEUED_CLASS
 from tests.unit.admission.gang_world import CHECK, POLICY, World
+from tests.unit.admission.views import view_of
 from tests.unit.gangs.paper import START
 
 replace = msgspec.structs.replace
@@ -178,6 +185,27 @@ def test_a_failed_attempt_is_one_retry_with_its_reason_and_its_siblings_are_with
     assert watched.value("muster_gang_retries_total", reason="out_of_stock") == 1
     assert watched.outcomes("h100")["out_of_stock"] == 1
     assert watched.outcomes("l4").get("provisioned", 0) + watched.outcomes("l4").get("withdrawn", 0) == 1
+
+
+def test_a_set_of_placeholders_is_counted_as_a_request_is() -> None:
+    watched = Watched(World())
+    body = {
+        "metadata": {
+            "name": template_name("muster-a", 0),
+            "namespace": "team-a",
+            "annotations": {ASKED: asked(1, 1), POOL: "l4"},
+            "creationTimestamp": START,
+        },
+        "template": {},
+    }
+    template = msgspec.convert(body, PodTemplate)
+    view = view_of(POLICY, templates=[template])
+    view.requests.store.listen(watched.requests.changed)
+    for _ in range(2):
+        assert list(view.placeholder_sets([template], ()))
+        assert watched.outcomes("l4") == {"asked": 1, "accepted": 1}
+    view.templates.store.remove(template)
+    assert watched.outcomes("l4") == {"asked": 1, "accepted": 1, "withdrawn": 1}
 
 
 @pytest.mark.parametrize(

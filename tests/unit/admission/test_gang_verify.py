@@ -68,6 +68,13 @@ def test_a_node_that_runs_a_gpu_pod_has_no_room_and_one_whose_pod_has_ended_has(
     assert placed(2, nodes, pods=[pod("n0", phase="Succeeded")]) == 2
 
 
+@pytest.mark.parametrize(("running", "fits"), [(9, 1), (10, 0)])
+def test_a_node_takes_no_more_pods_than_it_allows(running: int, fits: int) -> None:
+    held = node("n0", "l4", cpus=99)
+    held = replace(held, status=replace(held.status, allocatable={**held.status.allocatable, "pods": "10"}))
+    assert placed(1, [held], pods=[pod("n0", gpus=0)] * running) == fits
+
+
 def test_what_other_gangs_were_promised_is_not_promised_twice() -> None:
     nodes = [node(f"n{number}", "l4") for number in range(3)]
     assert placed(2, nodes, claims=[wanted(2, name="theirs")]) == 1
