@@ -11,6 +11,7 @@ from muster.controller.gangs.actions import CreateRequest, HoldNode
 from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Condition, Container, Pod, PodSpec, ResourceNeeds
+from muster.controller.gangs.progress import recheck_at
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
@@ -34,7 +35,7 @@ from muster.model.waiting import clock
 from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.views import named_by_label, view_of
-from tests.unit.gangs.paper import flavor_policy, node
+from tests.unit.gangs.paper import START, flavor_policy, node
 
 _HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
 _SPLIT = {"big": ("h100", 1), "small": ("l4", 1)}
@@ -351,6 +352,11 @@ def _waiting(world: World) -> tuple[str, datetime | None]:
     decision = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
     (entry,) = [action for action in decision.actions if isinstance(action, SetCheckState)]
     return entry.message, decision.requeue_at
+
+
+def test_pods_of_a_job_that_was_just_deleted_may_be_seen_a_moment_later() -> None:
+    assert recheck_at((), since=START, now=START) == START + timedelta(seconds=10)
+    assert recheck_at((), since=START, now=START + timedelta(seconds=10)) is None
 
 
 def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> None:

@@ -9,14 +9,16 @@ from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.autoscaler_words import OUT_OF_STOCK
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
-from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.identity import placeholder_name, template_name
 from muster.controller.gangs.indexes import request_of
 from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of
 from muster.controller.gangs.objects import (
     Condition,
+    Placeholder,
     PodTemplate,
     ProvisioningRequest,
     ProvisioningRequestStatus,
+    Taint,
 )
 from muster.controller.gangs.placeholder_sets import ASKED, PlaceholderSet, asked
 from muster.controller.gangs.reasons import RULES, Rule
@@ -25,10 +27,10 @@ from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.objects import ReclaimablePod
-from muster.model.names import GKE_QUEUED_CLASS
+from muster.model.names import GKE_QUEUED_CLASS, HELD_TAINT_KEY, PLACEHOLDER_NAMESPACE
 from tests.unit.admission.gang_world import CHECK, POLICY, World
 from tests.unit.admission.views import view_of
-from tests.unit.gangs.paper import START
+from tests.unit.gangs.paper import START, node
 
 replace = msgspec.structs.replace
 TWO = {"head": ("cpu", 1), "a": ("l4", 1), "b": ("h100", 1)}
@@ -199,13 +201,21 @@ def test_a_set_of_placeholders_is_counted_as_a_request_is() -> None:
         "template": {},
     }
     template = msgspec.convert(body, PodTemplate)
-    view = view_of(POLICY, templates=[template])
+    held = node("l4-1", "l4", taints=(Taint(key=HELD_TAINT_KEY, value="muster-a", effect="NoSchedule"),))
+    view = view_of(POLICY, templates=[template], nodes=[held])
     view.requests.store.listen(watched.requests.changed)
+    placed = {
+        "metadata": {"name": placeholder_name("muster-a", 0, 0), "namespace": PLACEHOLDER_NAMESPACE},
+        "spec": {"nodeName": "l4-1", "tolerations": [{"operator": "Exists"}]},
+    }
     for _ in range(2):
         assert list(view.placeholder_sets([template], ()))
         assert watched.outcomes("l4") == {"asked": 1, "accepted": 1}
+    assert list(view.placeholder_sets([template], [msgspec.convert(placed, Placeholder)]))
+    assert watched.outcomes("l4") == {"asked": 1, "accepted": 1, "provisioned": 1}
+    assert list(view.placeholder_sets([template], ()))
     view.templates.store.remove(template)
-    assert watched.outcomes("l4") == {"asked": 1, "accepted": 1, "withdrawn": 1}
+    assert watched.outcomes("l4")["withdrawn"] == 1
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from muster.controller.gangs.verify import PodDemand, verify
 from muster.controller.kueue.objects import Admission, PodSetAssignment, Workload
 from muster.controller.kueue.podsets import gang
 from muster.controller.runtime.review import Allow
+from muster.model.names import GPU_RESOURCE
 from muster.render.gang import gang_policy
 from tests.unit.admission.gang_world import workload
 from tests.unit.admission.test_fits import described, ray, refusal, review
@@ -136,11 +137,15 @@ def test_a_refusal_of_an_earlier_release_ends_when_its_pool_changes() -> None:
     assert len({on_hosts, in_pairs, in_fours}) == 3
 
 
-@pytest.mark.parametrize(("chips", "shares"), [(0, False), (1, True), (2, True), (3, False), (4, False)])
-def test_nodes_are_counted_as_pods_where_two_of_them_fit_on_one(chips: int, shares: bool) -> None:
+@pytest.mark.parametrize("device", ["google.com/tpu", GPU_RESOURCE])
+@pytest.mark.parametrize(("count", "shares"), [(0, False), (1, True), (2, True), (3, False), (4, False)])
+def test_nodes_are_counted_as_pods_where_two_of_them_fit_on_one(
+    device: str, count: int, shares: bool
+) -> None:
     (demand,) = _gang_of(4).request_specs[0].demands
-    needs = changed(demand.needs, amounts={"google.com/tpu": Fraction(chips)})
-    assert changed(demand, needs=needs).shares_nodes is shares
+    needs = changed(demand.needs, amounts={device: Fraction(count)})
+    flavor = changed(demand.flavor, gpus_per_node=4)
+    assert changed(demand, needs=needs, flavor=flavor).shares_nodes is shares
 
 
 @pytest.mark.parametrize(("advertised", "room"), [("4", 4), ("0", 0), (None, 0)])
