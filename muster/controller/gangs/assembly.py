@@ -192,24 +192,27 @@ def _out_of_time(
     limit: Deadline,
     stall: tuple[datetime, PlaceholderSet] | None,
 ) -> AttemptFailed | None:
-    late = attempt.late
-    lacking = _accepted_status(late, attempt.current[late.shape]) if late else ""
-    why = step.status if isinstance(step, Wait) else lacking
     if limit.at <= attempt.now:
-        failed = replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
+        failed = replace(
+            deadline_exceeded(limit, _lacking(attempt, step)), exhausted=_short_pool(attempt, step)
+        )
     elif stall and stall[0] <= attempt.now:
-        failure = f"{STALLED} in {format_duration(stall_after(policy))}"
+        failure, why = f"{STALLED} in {format_duration(stall_after(policy))}", _lacking(attempt, step)
         failed = AttemptFailed(
             failure=f"{failure}: {why}" if why else failure, exhausted=_pool_of(attempt, stall[1])
         )
     else:
         return None
-    is_sold_out = any(each.waits_for == OUT_OF_STOCK for each in _sets(attempt))
+    is_sold_out = any(each.waits_for == OUT_OF_STOCK for each in placeholders.sets(attempt))
     return replace(failed, failure=f"{OUT_OF_STOCK}: {failed.failure}") if is_sold_out else failed
 
 
-def _sets(attempt: Attempt) -> Iterator[PlaceholderSet]:
-    return (each for each in attempt.current.values() if isinstance(each, PlaceholderSet))
+def _lacking(attempt: Attempt, step: Step) -> str:
+    """What has not come; empty where nothing has been asked for."""
+    if isinstance(step, Wait):
+        return step.status
+    late = attempt.late
+    return _accepted_status(late, attempt.current[late.shape]) if late else ""
 
 
 def _name_ending(attempt: Attempt, step: Step) -> Step:
@@ -261,7 +264,9 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
         if request_of_placeholder(item.metadata.name) not in kept
         or (item.status.has_ended and item.metadata.name not in resting)
     ]
-    lost = [pod for each in _sets(attempt) for pod in each.lost if pod.metadata.name not in resting]
+    lost = [
+        pod for each in placeholders.sets(attempt) for pod in each.lost if pod.metadata.name not in resting
+    ]
     return deletions(requests, outdated, (*stray, *lost))
 
 

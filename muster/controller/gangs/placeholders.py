@@ -40,14 +40,18 @@ def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
     )
 
 
+def sets(attempt: Attempt) -> Iterator[PlaceholderSet]:
+    """Those that are asked for now."""
+    return (each for each in attempt.current.values() if isinstance(each, PlaceholderSet))
+
+
 def resting(attempt: Attempt) -> Mapping[str, datetime]:
     """Until when the places of placeholders that have ended, or have lost their node, are not tried again, by
     the name of the pod: the scheduler may choose the same node each time.
     """
     policy, until = attempt.policy or GangPolicy(), dict[str, datetime]()
     requests = {request.metadata.name: request for request in attempt.current.values()}
-    sets = [request for request in requests.values() if isinstance(request, PlaceholderSet)]
-    lost = {pod.metadata.name for each in sets for pod in each.lost}
+    lost = {pod.metadata.name for each in sets(attempt) for pod in each.lost}
     for pod in attempt.placeholders:
         request = requests.get(request_of_placeholder(pod.metadata.name))
         if request is None or not (pod.status.has_ended or pod.metadata.name in lost):

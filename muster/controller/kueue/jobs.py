@@ -242,9 +242,10 @@ def _pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
                 for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
                     made = job_pod_set(place.name.lower(), pods.count(place), template)
-                    # Placeholders leave their nodes to all pods at once.
-                    wait = (Uncopied(field=later[place.name]),) if place.name in later else ()
-                    yield dataclass_replace(made, uncopied=(*made.uncopied, *wait))
+                    if place.name in later:  # Placeholders leave their nodes to all pods at once.
+                        fields = (*made.uncopied, Uncopied(field=later[place.name]))
+                        made = dataclass_replace(made, uncopied=fields)
+                    yield made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,25 +14,20 @@ from muster.model.stack import Scheduler
 from muster.replay.recording import Header, Job, Recording
 from muster.replay.recording_file import write_recording
 from tests.integration.lab import recorded_job, run_of
+from tests.unit.preview.preview_world import LAB
 
 pytestmark = pytest.mark.usefixtures("program")
 _START: Final = 1_764_000_000.0
 _HOUR: Final = 3600.0
 _HOURS: Final = 12
-_STACK: Final = """\
+_STACK: Final = f"""\
 # The lab's queues.
-config:
-  muster:cluster: {provider: existing, name: lab, context: lab}
-  muster:pools:
-    cpu: {machine: local-cpu, minNodes: 1, maxNodes: 1}
-    l4: {accelerator: nvidia-l4, machine: local-l4, maxNodes: 8}
-  muster:priorities: {prod: 1000, dev: 100}
-  muster:departments:
+{LAB}\
     research:
       teams:
         vision: # sends a job of 4 GPUs each hour, which runs for two
-          quota: {l4: 4} # one job
-        speech: {quota: {l4: 4}}
+          quota: {{l4: 4}} # one job
+        speech: {{quota: {{l4: 4}}}}
 """
 
 

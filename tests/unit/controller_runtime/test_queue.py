@@ -145,9 +145,9 @@ async def test_no_news_shortens_a_pause_that_the_server_asked_for() -> None:
     keys.add_after("a", 1)
     waited = await next_begins(keys)
     keys.add("a")
-    told = keys.add_failed("a", at_least=20)
+    delay = keys.add_failed("a", at_least=20)
     keys.done("a")
-    assert [waited, told, await next_begins(keys)] == pytest.approx([30, 20, 20])
+    assert [waited, delay, await next_begins(keys)] == pytest.approx([30, 20, 20])
 
 
 @pytest.mark.parametrize(("failures", "pause"), [(1, 0.0), (12, EAGER_PAUSE)])
@@ -158,9 +158,9 @@ async def test_news_during_the_work_that_fails_shortens_the_backoff_by_the_same_
     keys = queue()
     await begun(keys, failures=failures)
     keys.add("a")
-    told = keys.add_failed("a")
+    delay = keys.add_failed("a")
     keys.done("a")
-    assert [told, await next_begins(keys)] == pytest.approx([pause, pause])
+    assert [delay, await next_begins(keys)] == pytest.approx([pause, pause])
 
 
 @on_virtual_time

@@ -82,8 +82,7 @@ def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 
 def named_after(scenario: Callable[..., object], test: Callable[[], None]) -> Callable[[], None]:
     """A test with the name and the words of its scenario, whose parameters pytest takes for no fixtures."""
-    functools.update_wrapper(test, scenario)
-    del test.__wrapped__  # type: ignore[attr-defined]  # update_wrapper has set it
+    vars(functools.update_wrapper(test, scenario)).pop("__wrapped__")
     return test
 
 

@@ -91,7 +91,7 @@ def report(
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git prints, whoever runs the tests."""
+    """The output of git. The author is the same on every machine."""
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
     command = ["git", "-C", str(folder), *identity, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
