@@ -21,6 +21,11 @@ SETTLED_AFTER: Final = timedelta(seconds=10)
 its requests were answered: most go on before, and nodes that come one after another would each be a write.
 """
 
+WORDS_LAST: Final = timedelta(seconds=30)
+"""For so long a gang keeps the words that it has reported while only they change: an autoscaler that tries
+again and again alternates between two, and each change is a write.
+"""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deadline:
@@ -100,8 +105,16 @@ def settles_at(changed: datetime | None, *, now: datetime, since: datetime | Non
     """
     if changed is None:
         return None
-    settled = changed + max(SETTLED_AFTER, (changed - (since or changed)) / 10)
-    return settled if changed <= now < settled else None
+    return _ahead(changed, max(SETTLED_AFTER, (changed - (since or changed)) / 10), now)
+
+
+def words_last_until(reported: datetime | None, *, now: datetime) -> datetime | None:
+    """Until when words that were reported then stay; None where they may change now. The clock as above."""
+    return _ahead(reported, WORDS_LAST, now) if reported else None
+
+
+def _ahead(began: datetime, length: timedelta, now: datetime) -> datetime | None:
+    return began + length if began <= now < began + length else None
 
 
 def stall_after(policy: GangPolicy) -> timedelta:

@@ -36,7 +36,13 @@ from muster.controller.gangs.assembly import (
 )
 from muster.controller.gangs.capacity_claims import PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
-from muster.controller.gangs.deadlines import SETTLED_AFTER, Deadline, ready_deadline, settles_at
+from muster.controller.gangs.deadlines import (
+    SETTLED_AFTER,
+    Deadline,
+    ready_deadline,
+    settles_at,
+    words_last_until,
+)
 from muster.controller.gangs.identity import ATTEMPT, promised_by, request_of_placeholder
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_provisioned, format_wait
@@ -375,11 +381,16 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     message = format_wait(step.status, step.limit)
     moments = [step.limit.at, *([step.requeue_at] if step.requeue_at else [])]
     reported: tuple[Action, ...] = set_pending(snapshot, message)
-    settled = settles_at(snapshot.last_change, now=snapshot.now, since=snapshot.last_answer)
-    if reported and settled and snapshot.state == State.PENDING:
-        reported, moments = (), [*moments, settled]
+    check_state = snapshot.check_state
+    is_new = check_state is None or not check_state.message
+    report_at = settles_at(snapshot.last_change, now=snapshot.now, since=snapshot.last_answer)
+    if check_state and not is_new:
+        kept = words_last_until(check_state.last_transition_time, now=snapshot.now)
+        report_at = max(filter(None, (report_at, kept)), default=None)
+    if reported and report_at and snapshot.state == State.PENDING:
+        reported, moments = (), [*moments, report_at]
     # The first report is an Event too: users look at their job, not at its Workload.
-    is_first = reported and snapshot.check_state is not None and not snapshot.check_state.message
+    is_first = reported and check_state is not None and is_new
     event = (EmitEvent(kind="Normal", reason="GangWaiting", message=message),) if is_first else ()
     # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
     cleared = (*reported, *event, *delete_outdated(snapshot), *step.releases)

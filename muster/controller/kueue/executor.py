@@ -41,6 +41,7 @@ from muster.controller.kueue.actions import (
     RemoveClaims,
     SetCheckState,
     SetFlavorAffinity,
+    State,
 )
 from muster.controller.kueue.clusters import (
     ELASTIC_POD,
@@ -154,9 +155,12 @@ class Executor:
             raise StaleDecision(f"Workload {workload.key} has changed")
 
     async def _set_check_state(self, workload: Workload, check: str, action: SetCheckState) -> Workload:
-        """The whole check state, so that nothing of an earlier one stays; by force: Kueue applies it too."""
+        """The whole check state, so that nothing of an earlier one stays; by force: Kueue applies it too. Of
+        one that is Pending the time is that of its words.
+        """
         before = workload.check_state(check)
-        kept = before.last_transition_time if before and before.state == action.state else None
+        is_same = before is not None and before.state == action.state != State.PENDING
+        kept = before.last_transition_time if before and is_same else None
         check_state = {
             "name": check,
             "state": action.state.value,

@@ -409,6 +409,19 @@ def test_a_node_that_may_not_be_kept_ends_the_attempt_with_the_servers_words(
     at_work(scenario)
 
 
+def test_an_answer_keeps_its_time_and_words_of_a_wait_have_their_own() -> None:
+    async def scenario(hands: Hands) -> None:
+        for state, is_kept in ((State.PENDING, False), (State.READY, True)):
+            before = {"name": CHECK, "state": state.value, "lastTransitionTime": "2026-11-21T09:00:00Z"}
+            hands.server.put("workloads", {**_gang(), "status": {"admissionChecks": [before]}})
+            await hands.run(await hands.seen(), SetCheckState(state=state, message="1 of 2 l4 nodes"))
+            entry = (await hands.seen()).check_state(CHECK)
+            assert entry is not None
+            assert (entry.last_transition_time != _NOW) is is_kept
+
+    at_work(scenario)
+
+
 def test_an_answer_that_the_server_refuses_ends_the_attempt_that_is_paid_for() -> None:
     async def scenario(hands: Hands) -> None:
         workload = await hands.seen()

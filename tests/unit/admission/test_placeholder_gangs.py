@@ -19,7 +19,7 @@ from muster.controller.gangs.placeholders import waiting_spec
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import OwnerReference
-from muster.controller.kueue.actions import State
+from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.objects import CheckState
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB, PLACED_ANNOTATION, PLACEHOLDER_CLASS, POOL_LABEL
@@ -711,6 +711,34 @@ def test_nodes_that_come_far_apart_are_few_writes() -> None:
     world.now += timedelta(minutes=3)
     world.settle()
     assert message_of(world).startswith("92 of 100 l4 nodes")
+
+
+@dataclasses.dataclass
+class Stamped(PlacedWorld):
+    """An answer has the time at which it was written, as the executor does it."""
+
+    said: list[str] = dataclasses.field(default_factory=list)
+
+    def write(self, name: str, action: object) -> None:
+        super().write(name, action)
+        if isinstance(action, SetCheckState):
+            entry = self.workloads[name].check_state("gang")
+            self._status(name, admission_checks=(replace(entry, last_transition_time=self.now),))
+            self.said.append(action.message)
+
+
+def test_an_autoscaler_that_alternates_between_two_answers_is_few_writes() -> None:
+    """Karpenter makes a node for each try, and then reads that none is to be had."""
+    world = Stamped(stock={"l4": 1, "h100": 0}, quota=9, policy=RARELY)
+    world.submit("a", {"main": ("l4", 3)})
+    world.tick()
+    while world.workloads["a"].spec.active:
+        world.now += timedelta(seconds=5)
+        world.words = {BOOTING: OUT_OF_STOCK}.get(world.words, BOOTING)
+        world.settle()
+    assert {BOOTING in said for said in world.said} == {True, False}
+    assert len(world.said) <= 11
+    assert parse_history(world.workloads["a"]).last_failure.startswith(OUT_OF_STOCK)
 
 
 def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> None:
