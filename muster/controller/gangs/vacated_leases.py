@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
 
-from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.demand import Demand, amounts_once
 from muster.controller.gangs.identity import place_of_template, request_of_template
 from muster.controller.gangs.lease import RUN, format_time, lease_end, parse_time, run_duration
 from muster.controller.gangs.objects import (
@@ -48,6 +48,7 @@ from muster.model.names import (
     GROUP,
     LEASE_ENDS_ANNOTATION,
 )
+from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 
 TAKEN: Final = f"{GROUP}/taken-lease"
@@ -60,6 +61,9 @@ _MOST: Final = 20
 """Leases of a pool that one gang looks at, those that were left last."""
 _NOT_REMOVED_FOR: Final = timedelta(minutes=8)
 """GKE removes nodes that are idle for ten: two are left for the pods of the next gang to be bound."""
+_WAITED_FOR: Final = timedelta(minutes=10)
+"""Pods that may end later are not waited for: so long it takes at least until the cloud sells their nodes again.
+"""
 _USABLE_FOR: Final = timedelta(minutes=9)
 """After so long a gang that took them and is not whole gives them back. Longer than the time above, whatever
 bookings the policy has, or the gang would take them again at once.
@@ -104,19 +108,35 @@ class VacatedLease:
         ValueError for a bad quantity.
         """
         used = used_by(self.pods)
-        free = [
-            node
-            for node in self.nodes
-            if not any(used.get(node.metadata.name, {}).get(device) for device in DEVICE_RESOURCES)
-        ]
+        free = [node for node in self.nodes if not _has_devices(used.get(node.metadata.name, {}))]
         lasts = self.ends - now >= _run_needed(spec) and now - self.left < _NOT_REMOVED_FOR
         placed = verify(list(map(_pod_demand, spec.demands)), nodes=free, used=used)
         return lasts and all(each.is_complete for each in placed)
 
     def will_hold(self, spec: RequestSpec, *, now: datetime) -> bool:
-        """The same, once the pods have gone that are ending and due."""
-        staying = tuple(pod for pod in self.pods if not is_due(pod, now=now))
-        return len(staying) < len(self.pods) and replace(self, pods=staying).holds(spec, now=now)
+        """The same, once the pods have gone that are ending and due. Nodes with devices in use are idle from
+        then on.
+        """
+        staying = tuple(pod for pod in self.pods if not _ends_soon(pod, now))
+        left = now if any(map(_has_devices, used_by(self.pods).values())) else self.left
+        return len(staying) < len(self.pods) and replace(self, pods=staying, left=left).holds(spec, now=now)
+
+
+def _ends_soon(pod: Pod, now: datetime) -> bool:
+    due = pod.metadata.deletion_timestamp
+    return due is not None and due - now <= _WAITED_FOR and is_due(pod, now=now)
+
+
+def has_device(pod: Pod) -> bool:
+    """Not where a quantity of it cannot be read."""
+    try:
+        return _has_devices(amounts_once(pod.spec))
+    except ValueError:
+        return False
+
+
+def _has_devices(used: Amounts) -> bool:
+    return any(used.get(device) for device in DEVICE_RESOURCES)
 
 
 def _pod_demand(demand: Demand) -> PodDemand:

@@ -46,6 +46,7 @@ from muster.controller.gangs.vacated_leases import (
     TakenLease,
     VacatedLease,
     can_be_taken,
+    has_device,
     lease_had,
     taken_leases,
 )
@@ -135,6 +136,7 @@ class View(GangView[Workload]):
             cache.store.listen(self._item_changed)
         self.workloads.store.listen(self._quota_changed)
         self.nodes.store.listen(self._node_changed)
+        self.pods.store.listen(self._pod_changed)
 
     @property
     def owners(self) -> Owners:
@@ -225,6 +227,15 @@ class View(GangView[Workload]):
         if before and lease and not self.nodes.store.by_index(BY_LEASE, lease):
             self.left_leases.forget(lease, pool=before.metadata.labels.get(POOL_LABEL, ""))
 
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """The cloud counts nodes as idle from when their pods have ended, long after their gang has lost its
+        quota.
+        """
+        has_ended = before is not None and (after is None or after.status.has_ended)
+        node = self.nodes.get(Key("", before.spec.node_name)) if before and has_ended else None
+        if before and node and (lease := lease_of(node)) and has_device(before):
+            self.left_leases.stop_using((lease,), at=self.clock())
+
     def _vacated(self, snapshot: WorkloadSnapshot) -> tuple[VacatedLease, ...]:
         """Nothing for an elastic job: its pods change what they claim with each growth. Nothing either while
         a gang of higher priority has yet to ask in the pool. Nor a lease with a broken node that is open: a
@@ -299,12 +310,24 @@ class View(GangView[Workload]):
         )
 
     def _is_about_to_ask(self, workload: Workload) -> bool:
-        """Whoever has had its quota for long and asked for nothing waits for something else, as for a place
-        of its head.
+        """Whoever has had its quota for long and asked for nothing waits for nodes that are left, or for
+        something else, as for a place of its head.
         """
-        since = workload.status.since("QuotaReserved")
-        is_new = since is None or self.clock() - since < _ASKS_WITHIN
-        return is_new and not any(self._belongings(workload.key))
+        if any(self._belongings(workload.key)):
+            return False
+        now, since = self.clock(), workload.status.since("QuotaReserved")
+        return since is None or now - since < _ASKS_WITHIN or self._waits_for_nodes(workload, now)
+
+    def _waits_for_nodes(self, workload: Workload, now: datetime) -> bool:
+        ours = (each.name for each in workload.status.admission_checks if self.checks.is_ours(each.name))
+        known = [self.known.of(workload, name, now) for name in ours]
+        try:
+            return any(
+                each.is_provisioning and not (each.is_elastic or each.is_resting or each.gang.placed_first)
+                for each in known
+            )
+        except ValueError:
+            return False
 
     def _is_placing(self, snapshot: WorkloadSnapshot, found: Surroundings) -> bool:
         if not (found.lacks_pods or found.is_unseen):

@@ -164,16 +164,40 @@ def test_a_gang_that_preempts_starts_within_a_minute_on_what_the_other_leaves() 
     played(world, play)
 
 
-def test_pods_that_are_ending_are_waited_for() -> None:
+@pytest.mark.parametrize("grace", [30.0, 9 * MINUTE])
+def test_pods_that_are_ending_are_waited_for(grace: float) -> None:
+    """No cloud counts nodes as idle before."""
     world = Preempted()
-    world.grace = 30.0
+    world.grace = grace
 
     async def play() -> None:
         prod = await world.preempt(await world.dev_runs())
-        assert 30 <= await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE) < MINUTE
+        waited = await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
+        assert grace <= waited < grace + MINUTE / 2
         assert world.bought == {"dev": 2}
 
     played(world, play)
+
+
+def test_who_waits_for_pods_that_are_ending_loses_the_nodes_to_no_gang_of_lower_priority() -> None:
+    world = Preempted(l4=4)
+    world.grace = 150.0
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs())
+        prioritize(world, prod)
+        await asyncio.sleep(130)
+        world.submit("lab", TWO)
+        await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        assert world.bought == {"dev": 2}
+
+    played(world, play)
+
+
+def prioritize(world: Preempted, gang: Gang) -> None:
+    held = world.server.workload(gang.key)
+    assert held is not None
+    world.server.put(WORKLOAD, replace(held, spec=replace(held.spec, priority=1000)))
 
 
 def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
@@ -300,10 +324,7 @@ def test_a_gang_of_high_priority_whose_head_has_no_place_keeps_no_other_from_wha
 
     async def play() -> None:
         dev = await world.dev_runs()
-        high = world.submit("high", {"head": ("cpu", 1), **TWO})
-        held = world.server.workload(high.key)
-        assert held is not None
-        world.server.put(WORKLOAD, replace(held, spec=replace(held.spec, priority=1000)))
+        prioritize(world, world.submit("high", {"head": ("cpu", 1), **TWO}))
         await asyncio.sleep(2 * MINUTE)
         prod = await world.preempt(dev)
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
