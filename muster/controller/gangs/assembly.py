@@ -301,7 +301,9 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
         if request is None:
             return _create_next(attempt, policy, spec, limit)
         if isinstance(request, PlaceholderSet) and request.lacks_pods(attempt.now):
-            return CreateNext(actions=(_create_request(attempt, policy, spec),), limit=limit)
+            return _without_image(spec, policy, limit) or CreateNext(
+                actions=(_create_request(attempt, policy, spec),), limit=limit
+            )
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
             return Wait(status=f"asked for {format_request(spec)}", limit=limit)
         if attempt.is_in_turn and not request.status.holds("Provisioned"):
@@ -337,13 +339,20 @@ def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wai
 def _create_next(attempt: Attempt, policy: GangPolicy, spec: RequestSpec, limit: Deadline) -> Step:
     if attempt.surroundings.must_wait:
         return replace(_await_turn(attempt, spec, limit), prepares=tuple(_templates_ahead(attempt)))
-    if spec.flavor.by_placeholders and not policy.placeholder_image:
-        return Wait(status="the GangPolicy has no placeholderImage, an image that only waits", limit=limit)
+    if lacks_image := _without_image(spec, policy, limit):
+        return lacks_image
     if _is_name_taken(attempt, spec):
         return Wait(status=f"an outdated request for {spec.pool} is being deleted", limit=limit)
     return _take(attempt, spec, limit) or CreateNext(
         actions=(*_templates(attempt, spec), _create_request(attempt, policy, spec)), limit=limit
     )
+
+
+def _without_image(spec: RequestSpec, policy: GangPolicy, limit: Deadline) -> Wait | None:
+    """The API server would refuse pods without one, and the gang with them."""
+    if not spec.flavor.by_placeholders or policy.placeholder_image:
+        return None
+    return Wait(status="the GangPolicy has no placeholderImage, an image that only waits", limit=limit)
 
 
 def _take(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step | None:

@@ -305,7 +305,8 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
                 requeue_at=limit.at,
             )
         case HoldNodes(holds=holds, event=event, limit=limit):
-            return Decision(actions=(*delete_outdated(snapshot), *holds, event), requeue_at=limit.at)
+            cleared = (*_clear_ready(snapshot), *delete_outdated(snapshot))
+            return Decision(actions=(*cleared, *holds, event), requeue_at=limit.at)
         case Wait() as step:
             return _wait(snapshot, step)
         case Ready(claims=claims):

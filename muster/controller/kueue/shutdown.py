@@ -46,7 +46,8 @@ def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
         return released
     message = f"{REMOVED}: no nodes are requested any more. Fix: {_FIX}"
     event = EmitEvent(kind="Warning", reason=REASON, message=message)
-    return (*released, *set_pending(snapshot, message), event)
+    # Clear Ready first, so that Kueue cannot start the gang on capacity that is being released.
+    return (*set_pending(snapshot, message), event, *released)
 
 
 def on_shutdown(

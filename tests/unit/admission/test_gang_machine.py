@@ -1025,6 +1025,13 @@ def assert_unready_first(world: World) -> None:
     assert entry_state(world, "a") is State.PENDING, "whatever becomes of the rest"
 
 
+def test_a_ready_gang_that_loses_a_node_is_not_ready_while_its_nodes_are_held() -> None:
+    world = ready(World(policy=HOLDING))
+    world.now += 9 * MINUTE
+    world.take_away(sorted(world.nodes)[0])
+    assert_unready_first(world)
+
+
 def test_a_ready_gang_whose_request_has_vanished_is_not_ready_while_it_asks_again() -> None:
     world = ready(World())
     world.requests.clear()

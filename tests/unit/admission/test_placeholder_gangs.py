@@ -803,6 +803,20 @@ def test_nodes_are_not_paid_for_while_no_policy_says_what_for() -> None:
     assert "a" in world.started
 
 
+def test_a_policy_that_loses_its_image_refuses_no_gang_that_lacks_a_placeholder() -> None:
+    """The API server refuses a pod without an image, and no try would follow before a person looks."""
+    world = world_of(l4=3)
+    world.submit("a", {"main": ("l4", 3)})
+    world.kueue()
+    world.settle()
+    world.cloud()
+    world.take_away(sorted(world.nodes)[0])
+    world.policy = dataclasses.replace(PLACED, placeholder_image="")
+    assert not [each for each in world.decided("a").actions if isinstance(each, CreateSet)]
+    world.still()
+    assert "the GangPolicy has no placeholderImage" in message_of(world)
+
+
 @pytest.mark.parametrize("writes", range(6))
 def test_whoever_waits_reads_why_a_try_has_failed_whatever_becomes_of_the_deletions(writes: int) -> None:
     world = world_of(l4=2)

@@ -36,7 +36,8 @@ def test_uninstall_releases_a_gang_that_is_being_provisioned_and_reports_it() ->
     actions = shutdown_actions(world.snapshot("a"))
     kinds = {action.kind for action in actions if isinstance(action, Delete)}
     assert kinds == {"ProvisioningRequest", "PodTemplate"}
-    (entry,) = (action for action in actions if isinstance(action, SetCheckState))
+    entry, *_ = actions
+    assert isinstance(entry, SetCheckState), "Kueue starts no gang on what is being released"
     assert entry.state is State.PENDING
     assert "has been removed" in entry.message
     assert "Fix: " in entry.message
