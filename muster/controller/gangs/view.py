@@ -103,7 +103,9 @@ class GangView(ABC, Generic[T]):
             yield found
 
     def _sign_changed(self, nodes_of: Callable[[S], list[str]], before: S | None, after: S | None) -> None:
-        """Tell the listeners of a node about signs that another object has: it may be broken."""
+        """Tell the listeners of a node about signs that another object has: it may be broken. The node is the
+        same before and after.
+        """
         for name in {name for held in (before, after) if held for name in nodes_of(held)}:
             if node := self.nodes.get(Key("", name)):
                 self.nodes.store.tell(node, node)
@@ -148,7 +150,7 @@ class GangView(ABC, Generic[T]):
         """The gangs that have a placeholder on this node, when it is another node to them."""
         node = after or before
         seen = [self.signs.judged(each) if each else None for each in (before, after)]
-        if node is None or not has_changed(*seen):
+        if node is None or not (before is after or has_changed(*seen)):
             return ()
         pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
         return {key for pod in pods for key in self.owners.keys_of(pod)}

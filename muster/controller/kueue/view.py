@@ -398,7 +398,8 @@ class View(GangView[Workload]):
     def workloads_affected_by(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The Workloads whose gangs lose something when this node goes or is no longer usable."""
         was, usable = (each is not None and is_usable(self.signs.judged(each)) for each in (before, after))
-        if before is None or not was or usable:
+        is_told = before is after  # Of a sign that another object has by now.
+        if before is None or usable or not (was or is_told):
             return ()
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
         consumed = {key for pod in pods for key in request_of(pod)}

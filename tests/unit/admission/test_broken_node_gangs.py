@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,10 +15,12 @@ from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
 from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Taint
 from muster.controller.gangs.taints import closed_for
+from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import decide
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
-from muster.model.names import BROKEN_TAINT_KEY
+from muster.model.names import BROKEN_TAINT_KEY, OWNER_NAMESPACE_ANNOTATION
 from tests.length import examples
 from tests.unit.admission.gang_world import CHECK, entry_state
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
@@ -117,6 +120,43 @@ def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -
     for _ in range(10):
         tick(world, seen)
     assert any(each.reason == "NodesLost" for each in world.told) is (running is WhileRunning.REQUEUE)
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("starts", [False, True], ids=["by placeholders", "that runs"])
+def test_a_gang_is_looked_at_when_a_node_of_it_turns_out_to_be_broken(sign: str, starts: bool) -> None:
+    """Whichever object shows it: Kueue may start the gang at any moment, or it runs and is to queue again."""
+    world = world_of(l4=1, h100=1)
+    world.submit("a", {"main": ("h100" if starts else "l4", 1)})
+    for part in (world.kueue, world.settle, world.cloud, world.settle):
+        part()
+    for _ in range(3 * starts):
+        world.tick()
+    assert ("a" in world.started) is starts
+    owner = {OWNING_WORKLOAD: "a", OWNER_NAMESPACE_ANNOTATION: "team-a"}
+    tables: tuple[dict[str, Any], ...] = (world.requests, world.templates, world.placeholders)
+    for made in tables:
+        for name, held in made.items():
+            notes = {**held.metadata.annotations, **owner}
+            made[name] = replace(held, metadata=replace(held.metadata, annotations=notes))
+    (name,) = world.nodes
+    view = view_of(
+        world.policy,
+        workloads=world.workloads.values(),
+        requests=world.requests.values(),
+        templates=world.templates.values(),
+        placeholders=world.placeholders.values(),
+        nodes=world.nodes.values(),
+        pods=world.pods.values(),
+        signs=world.signs,
+    )
+    found = set[Key]()
+    for keys_of in (view.placed_on, view.workloads_affected_by):
+        view.nodes.store.listen(lambda before, after, keys_of=keys_of: found.update(keys_of(before, after)))
+    SIGNS[sign](world, name)
+    changed = world.nodes[name]
+    view.nodes.store.put(replace(changed, metadata=replace(changed.metadata, resource_version="2")))
+    assert found == {Key("team-a", "a")}
 
 
 def test_a_gang_that_waits_names_the_node_the_sign_and_who_repairs_it() -> None:

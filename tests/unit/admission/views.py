@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords
+from muster.controller.gangs.broken_nodes import NodeSigns
 from muster.controller.gangs.objects import (
     NODE,
     PLACEHOLDER,
@@ -67,6 +68,7 @@ def view_of(
     flavors: Iterable[Any] = FLAVORS.values(),
     owned: Indexes = OF_BELONGINGS,
     words: AutoscalerWords | None = None,
+    signs: NodeSigns | None = None,
     clock: Callable[[], datetime] = utc_now,
     **objects: Iterable[Any],
 ) -> View:
@@ -84,6 +86,7 @@ def view_of(
         flavors=cached(RESOURCE_FLAVOR, flavors),
         queues=cached(CLUSTER_QUEUE, ()),
         words=words,
+        signs=signs or NodeSigns(),
         checks=cast(Checks, OneCheck(policy)),
         clock=clock,
     )
