@@ -32,7 +32,7 @@ from muster.controller.gangs.objects import (
     TemplateReference,
     Toleration,
 )
-from muster.controller.gangs.verify import is_tolerated, is_usable
+from muster.controller.gangs.verify import is_tolerated, is_usable, selects
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.names import GROUP, HELD_TAINT_KEY, PLACEHOLDER_CLASS, PLACEHOLDER_NAMESPACE, SET_LABEL
 from muster.model.pods import Amounts
@@ -246,6 +246,7 @@ class _Place:
         return (
             self.has_room
             and not is_leaving(self.node)
+            and selects(pod.spec.node_selector, pod.spec.required_terms, self.node)
             and all(is_tolerated(taint, pod.spec.tolerations) for taint in taints)
         )
 
@@ -295,7 +296,8 @@ def has_changed(before: Node | None, after: Node | None) -> bool:
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    return is_usable(node), is_leaving(node), node.spec.taints, node.status.allocatable
+    labels, size = node.metadata.labels, node.status.allocatable
+    return is_usable(node), is_leaving(node), labels, node.spec.taints, size
 
 
 def _ending(ended: Iterable[Placeholder]) -> str:

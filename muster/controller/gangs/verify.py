@@ -67,12 +67,17 @@ def is_usable(node: Node) -> bool:
 
 def fits(needs: PodNeeds, node: Node) -> bool:
     """Labels and taints only; amounts are counted where pods are placed."""
+    return selects(needs.node_selector, needs.terms, node) and all(
+        is_tolerated(taint, needs.tolerations) for taint in node.spec.taints
+    )
+
+
+def selects(node_selector: Mapping[str, str], terms: Sequence[NodeSelectorTerm], node: Node) -> bool:
+    """Whether the node has the labels that a pod asks for. `terms`: those of its required node affinity."""
     labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in needs.node_selector.items()):
+    if any(labels.get(key) != value for key, value in node_selector.items()):
         return False
-    if needs.terms and not any(_selects(term, node) for term in needs.terms):
-        return False
-    return all(is_tolerated(taint, needs.tolerations) for taint in node.spec.taints)
+    return not terms or any(_selects(term, node) for term in terms)
 
 
 def _free(node: Node, used: Amounts) -> dict[str, Fraction]:

@@ -8,7 +8,7 @@ import pytest
 from muster.controller.gangs.identity import placeholder_name, template_name
 from muster.controller.gangs.objects import Node, Placeholder, PodTemplate, Taint
 from muster.controller.gangs.placeholder_sets import ASKED, asked, has_changed, is_leaving, sets_of
-from muster.model.names import GPU_RESOURCE, PLACEHOLDER_NAMESPACE
+from muster.model.names import GPU_RESOURCE, PLACEHOLDER_NAMESPACE, POOL_LABEL
 from tests.unit.gangs.paper import START, node
 
 replace = msgspec.structs.replace
@@ -31,9 +31,12 @@ def test_a_set_of_eleven_pod_sets_has_them_in_their_order() -> None:
     assert [each.count for each in found.spec.pod_sets] == list(range(1, 12))
 
 
-def _placeholder(number: int = 0, *, phase: str = "Running", requests: dict[str, str]) -> Placeholder:
+def _placeholder(
+    number: int = 0, *, phase: str = "Running", requests: dict[str, str], **where: object
+) -> Placeholder:
     """One on l4-1."""
     spec = {
+        **where,
         "nodeName": "l4-1",
         "containers": [{"resources": {"requests": requests}}],
         "tolerations": [{"key": GPU_RESOURCE, "operator": "Exists"}],
@@ -80,8 +83,9 @@ def test_a_node_leaves_that_takes_no_pod_any_more(held: Node, leaves: bool) -> N
         (CORDONED, True),
         (replace(BEFORE, spec=replace(BEFORE.spec, taints=(PRESSURE,))), True),
         (replace(BEFORE, status=replace(BEFORE.status, allocatable={"cpu": "4"})), True),
+        (node("l4-1", "other"), True),
     ],
-    ids=["deleted", "written again", "not ready", "cordoned", "under pressure", "without its GPU"],
+    ids=["deleted", "written again", "not ready", "cordoned", "under pressure", "without its GPU", "moved"],
 )
 def test_a_gang_is_looked_at_when_a_node_of_its_placeholders_is_another_node_to_it(
     after: Node | None, is_news: bool
@@ -102,5 +106,21 @@ def test_a_node_is_lost_where_the_scheduler_would_put_no_such_pod(
     used = {name: Fraction(amount) for name, amount in taken.items()}
     template = _template("muster-a", 0, 1, 1)
     (found,) = sets_of([template], [pod], node=lambda _: BEFORE, used=lambda _: used)
+    assert bool(found.lost) is is_lost
+    assert found.standing == (not is_lost)
+
+
+@pytest.mark.parametrize(("pool", "is_lost"), [("l4", False), ("other", True)])
+@pytest.mark.parametrize("by_selector", [True, False])
+def test_a_node_is_lost_that_has_no_longer_the_labels_that_its_pods_ask_for(
+    pool: str, is_lost: bool, by_selector: bool
+) -> None:
+    """It was made anew under its name, or somebody has changed them: the scheduler looks at what is there."""
+    terms = [{"matchExpressions": [{"key": POOL_LABEL, "operator": "In", "values": ["l4"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    affinity = {"affinity": {"nodeAffinity": required}}
+    where = {"nodeSelector": {POOL_LABEL: "l4"}} if by_selector else affinity
+    pod = _placeholder(requests={}, **where)
+    (found,) = sets_of([_template("muster-a", 0, 1, 1)], [pod], node=lambda _: node("l4-1", pool))
     assert bool(found.lost) is is_lost
     assert found.standing == (not is_lost)
