@@ -14,7 +14,7 @@ Invariants: never Ready before every request is provisioned and every node verif
 that is being evicted; no refusal of what may pass; no write when nothing has changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -324,7 +324,7 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     if not actions and limit.at <= snapshot.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return release_and_retry(
-            snapshot, policy, deadline_exceeded(limit, _blocking_checks(snapshot)).failure
+            snapshot, policy, deadline_exceeded(limit, _why_not_started(snapshot)).failure
         )
     # A gang that never had to report a wait has no Event either: its pods are the news.
     has_waited = check_state is not None and check_state.state == State.PENDING and check_state.message
@@ -343,15 +343,22 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     return Decision(
         actions=(*cleaned, *actions, *event),
         requeue_at=limit.at,
+        # Its nodes may change meanwhile.
+        waits_for_nodes=any(_blocking_checks(snapshot)),
         is_final=not (cleaned or snapshot.is_scale_up),
     )
 
 
-def _blocking_checks(snapshot: WorkloadSnapshot) -> str:
-    """Why a gang that is Ready does not start."""
-    entries = snapshot.workload.status.admission_checks
-    others = ", ".join(check_state.name for check_state in entries if check_state.state != State.READY)
+def _why_not_started(snapshot: WorkloadSnapshot) -> str:
+    """Of a gang that is Ready."""
+    others = ", ".join(_blocking_checks(snapshot))
     return f"it was Ready, but not {others}" if others else "it was Ready, and Kueue did not admit it"
+
+
+def _blocking_checks(snapshot: WorkloadSnapshot) -> Iterator[str]:
+    """The other checks that keep it from its start."""
+    entries = snapshot.workload.status.admission_checks
+    return (each.name for each in entries if each.name != snapshot.check and each.state != State.READY)
 
 
 def _set_ready(

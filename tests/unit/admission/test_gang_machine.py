@@ -346,7 +346,9 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
     entries = (entry, CheckState(name="budget"))
     status = msgspec.structs.replace(held.status, admission_checks=entries)
     world.workloads["a"] = msgspec.structs.replace(held, status=status)
-    assert decide(world.snapshot("a")).requeue_at == world.now + after * MINUTE
+    decision = decide(world.snapshot("a"))
+    assert decision.requeue_at == world.now + after * MINUTE
+    assert decision.waits_for_nodes, "another one may be needed before it starts"
     world.now += after * MINUTE
     world.settle()
     assert not world.requests
