@@ -151,7 +151,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         found for request in attempt.attempted if (found := loss(request, admitted=False, held=policy.holds))
     ]
     if failed:
-        worst = next((found for found in failed if found.outcome is Outcome.REFUSE), failed[0])
+        worst = _decisive(failed)
         if worst.outcome is Outcome.REFUSE:
             return Unsatisfiable(reason=str(worst))
         return AttemptFailed(failure=str(worst), exhausted=_exhausted_pool(attempt, worst))
@@ -225,6 +225,12 @@ def _name_ending(attempt: Attempt, step: Step) -> Step:
     ending = format_ending(around.ending) if around.ending else ""
     status = "; ".join(filter(None, (step.status, ending, around.set_aside)))
     return replace(step, status=status, requeue_at=around.recheck_at)
+
+
+def _decisive(failed: Sequence[Loss]) -> Loss:
+    """What says what follows: a refusal, or else a pool that is empty, whatever has failed beside it."""
+    outcomes = (Outcome.REFUSE, Outcome.NEXT_FLAVOR)
+    return next((each for outcome in outcomes for each in failed if each.outcome is outcome), failed[0])
 
 
 def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:

@@ -91,6 +91,20 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
     assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
 
 
+@pytest.mark.parametrize("reasons", [("CapacityIsNotFound", "Expired"), ("Expired", "CapacityIsNotFound")])
+def test_a_gang_moves_whatever_else_has_failed_beside_the_pool_that_is_empty(reasons: tuple[str, str]) -> None:
+    world = World(policy=MOVING, queue_flavors=(("cpu",), ("l4", "h100")))
+    world.submit("a", {"main": ("l4", 1), "rest": ("l4", 1)})
+    world.kueue()
+    world.settle()
+    world.answer(*world.requests, "Accepted")
+    world.settle()
+    for request, reason in zip(list(world.requests), reasons, strict=True):
+        world.answer(request, "Failed", reason)
+    world.settle()
+    assert [told.reason for told in world.told][-1] == "GangMoves"
+
+
 def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:
     world = a_world()
     stocked_out(world, times=2)
