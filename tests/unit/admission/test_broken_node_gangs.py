@@ -151,8 +151,8 @@ def test_a_gang_is_looked_at_when_a_node_of_it_turns_out_to_be_broken(sign: str,
         signs=world.signs,
     )
     found = set[Key]()
-    for keys_of in (view.placed_on, view.workloads_affected_by):
-        view.nodes.store.listen(lambda before, after, keys_of=keys_of: found.update(keys_of(before, after)))
+    view.nodes.store.listen(lambda before, after: found.update(view.placed_on(before, after)))
+    view.nodes.store.listen(lambda before, after: found.update(view.workloads_affected_by(before, after)))
     SIGNS[sign](world, name)
     changed = world.nodes[name]
     view.nodes.store.put(replace(changed, metadata=replace(changed.metadata, resource_version="2")))

@@ -92,12 +92,13 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
 
 
 @pytest.mark.parametrize("reasons", [("CapacityIsNotFound", "Expired"), ("Expired", "CapacityIsNotFound")])
-def test_a_gang_moves_whatever_else_has_failed_beside_the_pool_that_is_empty(reasons: tuple[str, str]) -> None:
+def test_a_gang_moves_whatever_else_has_failed_beside_the_empty_pool(reasons: tuple[str, str]) -> None:
     world = World(policy=MOVING, queue_flavors=(("cpu",), ("l4", "h100")))
     world.submit("a", {"main": ("l4", 1), "rest": ("l4", 1)})
     world.kueue()
     world.settle()
-    world.answer(*world.requests, "Accepted")
+    (first,) = world.requests
+    world.answer(first, "Accepted")
     world.settle()
     for request, reason in zip(list(world.requests), reasons, strict=True):
         world.answer(request, "Failed", reason)

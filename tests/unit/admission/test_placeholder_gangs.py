@@ -722,7 +722,7 @@ class Stamped(PlacedWorld):
     def write(self, name: str, action: object) -> None:
         super().write(name, action)
         if isinstance(action, SetCheckState):
-            entry = self.workloads[name].check_state("gang")
+            (entry,) = self.workloads[name].status.admission_checks
             self._status(name, admission_checks=(replace(entry, last_transition_time=self.now),))
             self.said.append(action.message)
 
