@@ -62,8 +62,7 @@ _MOST: Final = 20
 _NOT_REMOVED_FOR: Final = timedelta(minutes=8)
 """GKE removes nodes that are idle for ten: two are left for the pods of the next gang to be bound."""
 _WAITED_FOR: Final = timedelta(minutes=10)
-"""Pods that may end later are not waited for: so long it takes at least until the cloud sells their nodes again.
-"""
+"""Pods that may end later are not waited for. It takes so long at least until their nodes are sold again."""
 _USABLE_FOR: Final = timedelta(minutes=9)
 """After so long a gang that took them and is not whole gives them back. Longer than the time above, whatever
 bookings the policy has, or the gang would take them again at once.
