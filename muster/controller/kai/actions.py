@@ -68,8 +68,8 @@ class PatchAnnotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchCluster:
-    """Keep the history on the gang's object while its pods are made again, or take it off. `part`: which of
-    its gangs'.
+    """Keep the history on the gang's object for pods that are made again, or take it off. `part`: of which of
+    its gangs.
     """
 
     history: RetryHistory

@@ -154,6 +154,7 @@ def _take_back(snapshot: BatchSnapshot, ended: Decision) -> Decision:
     noted = (
         PatchCluster(history=each.history, part=snapshot.part) if isinstance(each, PatchAnnotations) else each
         for each in ended.actions
+        if not isinstance(each, PatchCluster)
     )
     passed = (DeleteUnbound(pod=pod, request="") for pod in snapshot.batch.ungated if not is_bound(pod))
     return replace(ended, actions=(*noted, *passed))
@@ -165,22 +166,19 @@ def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tu
 
 
 def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision | None:
-    """The history of pods that were recalled, unless the cluster has run since. None where it has that, and
-    the note stays for pods that come later.
+    """The history of pods that went before these. None where the leader has it: the note stays until they
+    start, for those that are made again before.
     """
     cleared = PatchCluster(history=RetryHistory(), part=snapshot.part)
-    stays = snapshot.shares_note and noted.retry_at is not None
-    is_taken = snapshot.history.tries >= noted.tries > 0
-    if _is_old(snapshot, noted) or (is_taken and not stays):
+    if _is_old(snapshot, noted):
         return Decision(actions=(cleared,))
-    if is_taken:
+    if snapshot.history.tries >= noted.tries > 0:
         return None
-    taken = (
-        _refuse(snapshot, noted.refused)
-        if noted.refused
-        else Decision(actions=(_note(snapshot, noted, format_backoff(noted)),))
-    )
-    return taken if stays else replace(taken, actions=(*taken.actions, cleared))
+    if not noted.refused:
+        return Decision(actions=(_note(snapshot, noted, format_backoff(noted)),))
+    refused = _refuse(snapshot, noted.refused)
+    is_of_others = snapshot.shares_note and noted.retry_at is None
+    return replace(refused, actions=(*refused.actions, cleared)) if is_of_others else refused
 
 
 def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
@@ -189,8 +187,19 @@ def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
     """
     made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
     if noted.retry_at is None or (noted.refused and not snapshot.shares_note):
-        return False
-    return snapshot.now > noted.retry_at + TURN_RECHECK if noted.refused else made > noted.retry_at + HANDOVER
+        return not (noted.tries or noted.refused)
+    lasting = max(HANDOVER, (snapshot.policy or GangPolicy()).retry.max)
+    return snapshot.now > noted.retry_at + TURN_RECHECK if noted.refused else made > noted.retry_at + lasting
+
+
+def _keep(snapshot: BatchSnapshot, history: RetryHistory) -> tuple[PatchCluster, ...]:
+    """The history on the gang's object, too: its leader may be deleted and made again. Not what pods of
+    several gangs would share, and not that of a scale-up, whose object runs.
+    """
+    if snapshot.shares_note or snapshot.batch.unit:
+        return ()
+    is_kept = snapshot.cluster_snapshot.noted(snapshot.part) == history
+    return () if is_kept else (PatchCluster(history=history, part=snapshot.part),)
 
 
 # What waits
@@ -429,8 +438,9 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
         for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
+    noted = snapshot.cluster_snapshot.noted(snapshot.part)
     # Its end is noted there; where all of its pods have nodes, that was an earlier one.
-    if deletions_unbound and snapshot.cluster_snapshot.noted(snapshot.part) != RetryHistory():
+    if deletions_unbound and (noted.refused or noted.tries > snapshot.history.tries):
         return Decision(actions=deletions_unbound)
     back = _release_and_retry(snapshot, policy, what)
     return replace(back, actions=(*deletions_unbound, *back.actions))
@@ -453,6 +463,7 @@ def _ungate_all(
     }
     leader, *others = snapshot.batch.gated
     status = status or format_ungated(snapshot.gang)
+    yield from _keep(snapshot, RetryHistory())
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
         # A former leader still has the status of what it waited for.
@@ -514,14 +525,15 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = _note(snapshot, next_history, format_backoff(next_history))
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    return Decision(actions=(note, event, *delete_all(snapshot)), requeue_at=next_history.retry_at)
+    actions: tuple[Action, ...] = (note, event, *_keep(snapshot, next_history), *delete_all(snapshot))
+    return Decision(actions=actions, requeue_at=next_history.retry_at)
 
 
 def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
     history = RetryHistory(refused=reason[:1000], refused_for=snapshot.refusal_subject)
     note = _note(snapshot, history, format_refusal(history))
     event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
-    return Decision(actions=(note, event, *delete_all(snapshot)))
+    return Decision(actions=(note, event, *_keep(snapshot, RetryHistory()), *delete_all(snapshot)))
 
 
 # Words

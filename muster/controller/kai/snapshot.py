@@ -93,7 +93,7 @@ class ClusterSnapshot:
         return self.cluster.metadata.deletion_timestamp is not None
 
     def noted(self, part: str = "") -> RetryHistory:
-        """The history of pods that were recalled, for those that follow them. `part`: which of its gangs'."""
+        """The history of its pods, for those that follow them. `part`: which of its gangs'."""
         return replace(parse_history(self.cluster, part=part), nodes_missing=None)
 
     @property

@@ -14,7 +14,7 @@ from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.objects import Placeholder, PlaceholderStatus, Toleration
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
-from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
+from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, RETRY_AT, TRIES
 from muster.controller.kai.actions import Decision, DeleteUnbound, Ungate
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
@@ -176,6 +176,25 @@ def test_a_gang_that_kai_never_places_backs_off_and_is_given_up(kind: str, group
     here.policy = changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=30)))
     here.tick()
     assert here.gated("a") == 0, "another deadline: they are tried anew"
+    assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
+
+
+def test_a_gang_whose_pods_are_deleted_between_its_tries_waits_all_the_same() -> None:
+    here = world(
+        stock={"l4": 2, "h100": 0}, policy=changed(PLACED, retry=RetryPolicy(base=timedelta(minutes=30)))
+    )
+    here.submit("a", PAIR)
+    minutes = 0
+    for _ in range(6 * 60):
+        here.tick()
+        minutes += len(here.nodes)
+        waiting = [pod for pod in here.of("a") if RETRY_AT in pod.metadata.annotations]
+        for pod in waiting:
+            del here.pods[pod.metadata.name]
+    assert minutes <= 6 * 2 * 30, "of each hour a try of half an hour"
+    here.stock["l4"] = 3
+    run(here, 60)
+    assert here.running("a") == 3
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
 
 

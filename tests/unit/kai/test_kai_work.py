@@ -153,11 +153,11 @@ def test_a_group_that_passed_in_vain_has_a_history_of_its_own() -> None:
     here.tick(timedelta(seconds=1))
     assert here.running_by_group("a") == {"0": 2}
     assert "try 2 at" in here.status("a")
-    assert not here.clusters["a"].metadata.annotations
     here.tick(timedelta(minutes=10))
     for _ in range(4):
         here.tick()
     assert here.running_by_group("a") == {"0": 2, "1": 2}
+    assert not here.clusters["a"].metadata.annotations
 
 
 def owner(
