@@ -617,6 +617,8 @@ def made_later(kind: WorkKind, spec: Mapping[str, Any]) -> Iterator[tuple[str, s
                     yield str(job.get("name")), "startupPolicy InOrder"
         case Work.LWS if spec.get("startupPolicy") == "LeaderReady":
             yield "worker", "startupPolicy LeaderReady"
+        case Work.TRAINJOB if spec.get("initializer"):
+            yield "node", "an initializer"
         case Work.MPIJOB if spec.get("launcherCreationPolicy") == "WaitForWorkersReady":
             yield "Launcher", "launcherCreationPolicy WaitForWorkersReady"
 

@@ -22,6 +22,7 @@ from tests.unit.check.stacks import (
 from tests.unit.check.test_jobset import depending, in_order, job_set
 from tests.unit.check.test_kubeflow import MPI, training
 from tests.unit.check.test_lws import after_leaders, groups
+from tests.unit.check.test_trainjob import train
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -140,15 +141,16 @@ def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
         (in_order(), "startupPolicy InOrder"),
         (depending(), "dependsOn"),
         (after_leaders(), "startupPolicy LeaderReady"),
+        (train(initializer={"model": {"storageUri": "hf://a/b"}}), "an initializer"),
         (job_set(h100=pod(8)), ""),
         (groups(leader=pod()), ""),
+        (train(), ""),
         (training(MPI, launcherCreationPolicy="WaitForWorkersReady"), ""),
     ],
-    ids=["JobSet in order", "JobSet that depends", "group after its leader", "JobSet", "group", "MPIJob"],
 )
 def test_placeholders_keep_no_nodes_for_pods_that_are_made_once_others_run(body: Json, field: str) -> None:
     """Once the gang is admitted, the nodes of those that are still to come would go as empty ones."""
-    work = ["ray", "jobset", "lws", "mpijob"]
+    work = ["ray", "jobset", "lws", "mpijob", "trainjob"]
     found = refusals(judged(body, pools={"h100": _BY_PLACEHOLDERS}, work=work))
     assert (f"has {field}, and pool h100 gets gangs by placeholders" in found) is bool(field), found
     if not field:
