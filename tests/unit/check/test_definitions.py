@@ -251,3 +251,26 @@ def test_an_account_of_a_name_that_nothing_can_have_is_refused_by_the_api_server
     assert of_ray.answer.is_admitted
     assert f"serviceAccountName {account}, which nothing can be called: no pod starts" in warnings(of_ray)
     assert "ask the platform team" not in warnings(of_ray)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("0 23 1-31 jan-DEC mon,fri", ""),
+        ("*/15 * ? * 0", ""),
+        ("@every 1h30m", ""),
+        ("@noon", "write @hourly"),
+        ("TZ=UTC 0 3 * * *", "write the zone in spec.timeZone"),
+        ("0 3 * *", "4 fields"),
+        ("0 24 * * *", "'24' for hours"),
+        ("0 3 0 * *", "'0' for days of the month"),
+        ("*/0 * * * *", "'*/0' for minutes"),
+        ("0 3 * * fri-mon", "or sun to sat"),
+        ("0 3 * * mon-x", "'mon-x' for days of the week"),
+    ],
+)
+def test_a_schedule_that_no_cron_job_can_have_is_refused(schedule: str, words: str) -> None:
+    job = {"template": changed(pod(), "spec", "restartPolicy", value="Never")}
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}}
+    found = refusals(judged({**body, "spec": {"schedule": schedule, "jobTemplate": {"spec": job}}}))
+    assert (words in found) if words else ("spec.schedule" not in found), found
