@@ -113,11 +113,12 @@ class VacatedLease:
         return lasts and all(each.is_complete for each in placed)
 
     def will_hold(self, spec: RequestSpec, *, now: datetime) -> bool:
-        """The same, once the pods have gone that are ending and due. Nodes with devices in use are idle from
+        """The same, once the pods have gone that are ending and due. Nodes that are all in use are idle from
         then on.
         """
-        staying = tuple(pod for pod in self.pods if not _ends_soon(pod, now))
-        left = now if any(map(_has_devices, used_by(self.pods).values())) else self.left
+        staying, used = tuple(pod for pod in self.pods if not _ends_soon(pod, now)), used_by(self.pods)
+        is_in_use = all(_has_devices(used.get(node.metadata.name, {})) for node in self.nodes)
+        left = now if is_in_use else self.left
         return len(staying) < len(self.pods) and replace(self, pods=staying, left=left).holds(spec, now=now)
 
 

@@ -228,13 +228,16 @@ class View(GangView[Workload]):
             self.left_leases.forget(lease, pool=before.metadata.labels.get(POOL_LABEL, ""))
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        """The cloud counts nodes as idle from when their pods have ended, long after their gang has lost its
-        quota.
+        """The cloud counts nodes as idle from when their pods have ended, which may be long after their gang
+        has lost its quota: the first of them counts.
         """
-        has_ended = before is not None and (after is None or after.status.has_ended)
-        node = self.nodes.get(Key("", before.spec.node_name)) if before and has_ended else None
-        if before and node and (lease := lease_of(node)) and has_device(before):
-            self.left_leases.stop_using((lease,), at=self.clock())
+        if before is None or not (after is None or after.status.has_ended):
+            return
+        node = self.nodes.get(Key("", before.spec.node_name))
+        if node and (lease := lease_of(node)) and has_device(before):
+            nodes = self.nodes.store.by_index(BY_LEASE, lease)
+            if [node] == [each for each in nodes if not any(map(has_device, self._pods_on([each])))]:
+                self.left_leases.stop_using((lease,), at=self.clock())
 
     def _vacated(self, snapshot: WorkloadSnapshot) -> tuple[VacatedLease, ...]:
         """Nothing for an elastic job: its pods change what they claim with each growth. Nothing either while
