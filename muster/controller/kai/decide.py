@@ -22,7 +22,7 @@ the pods again, gated.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from muster.controller.gangs import progress as shared
@@ -154,7 +154,6 @@ def _take_back(snapshot: BatchSnapshot, ended: Decision) -> Decision:
     noted = (
         PatchCluster(history=each.history, part=snapshot.part) if isinstance(each, PatchAnnotations) else each
         for each in ended.actions
-        if not isinstance(each, PatchCluster)
     )
     passed = (DeleteUnbound(pod=pod, request="") for pod in snapshot.batch.ungated if not is_bound(pod))
     return replace(ended, actions=(*noted, *passed))
@@ -167,36 +166,47 @@ def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tu
 
 def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision | None:
     """The history of pods that went before these. None where the leader has it: the note stays until they
-    start, for those that are made again before.
+    start, for those that are made again before. That of a scale-up goes: its object runs, and does not wait
+    for it where KAI evicts all of its pods.
     """
     cleared = PatchCluster(history=RetryHistory(), part=snapshot.part)
     if _is_old(snapshot, noted):
         return Decision(actions=(cleared,))
+    goes = _keep(snapshot, RetryHistory()) if snapshot.batch.unit else ()
     if snapshot.history.tries >= noted.tries > 0:
-        return None
+        return Decision(actions=goes) if goes else None
     if not noted.refused:
-        return Decision(actions=(_note(snapshot, noted, format_backoff(noted)),))
+        return Decision(actions=(_note(snapshot, noted, format_backoff(noted)), *goes))
     refused = _refuse(snapshot, noted.refused)
     is_of_others = snapshot.shares_note and noted.retry_at is None
     return replace(refused, actions=(*refused.actions, cleared)) if is_of_others else refused
 
 
 def _is_old(snapshot: BatchSnapshot, noted: RetryHistory) -> bool:
-    """Whether it was noted long before these pods. A refusal that pods of several gangs share is kept for a
-    minute, in which they are made again: a person may want those tried that are made later.
+    """Whether it says nothing of these pods: it was noted long before them, or on the object of which this
+    one is a copy. A refusal that pods of several gangs share is kept for a minute, in which they are made
+    again: a person may want those tried that are made later.
     """
-    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
-    if noted.retry_at is None or (noted.refused and not snapshot.shares_note):
-        return not (noted.tries or noted.refused)
-    lasting = max(HANDOVER, (snapshot.policy or GangPolicy()).retry.max)
-    return snapshot.now > noted.retry_at + TURN_RECHECK if noted.refused else made > noted.retry_at + lasting
+    created = snapshot.cluster.metadata.creation_timestamp
+    began = noted.first_try or noted.retry_at
+    is_copied = created is not None and began is not None and created - began > TURN_RECHECK
+    if is_copied or not (noted.tries or noted.refused):
+        return True
+    if noted.retry_at is None:
+        return False
+    if noted.refused and snapshot.shares_note:
+        return snapshot.now - noted.retry_at > TURN_RECHECK
+    longest = timedelta(0) if snapshot.shares_note else (snapshot.policy or GangPolicy()).retry.max
+    return snapshot.made - noted.retry_at > max(HANDOVER, longest)
 
 
 def _keep(snapshot: BatchSnapshot, history: RetryHistory) -> tuple[PatchCluster, ...]:
     """The history on the gang's object, too: its leader may be deleted and made again. Not what pods of
-    several gangs would share, and not that of a scale-up, whose object runs.
+    several gangs would share, not that of a scale-up, whose object runs, and not what would be taken off as
+    old.
     """
-    if snapshot.shares_note or snapshot.batch.unit:
+    is_any = history != RetryHistory()
+    if snapshot.shares_note or (is_any and (snapshot.batch.unit or _is_old(snapshot, history))):
         return ()
     is_kept = snapshot.cluster_snapshot.noted(snapshot.part) == history
     return () if is_kept else (PatchCluster(history=history, part=snapshot.part),)
@@ -220,9 +230,17 @@ def _batch(snapshot: BatchSnapshot) -> Decision:
     return replace(found, actions=(*former, *found.actions)) if former else found
 
 
-def _hold_back(snapshot: BatchSnapshot, status: str, *, requeue_at: datetime | None = None) -> Decision:
-    """It holds no capacity while it waits for something else."""
-    return Decision(actions=(*delete_all(snapshot), *set_status(snapshot, status)), requeue_at=requeue_at)
+def _hold_back(
+    snapshot: BatchSnapshot,
+    status: str,
+    *,
+    requeue_at: datetime | None = None,
+    keeps: RetryHistory | None = None,
+) -> Decision:
+    """It holds no capacity while it waits for something else. `keeps`: the history that its object has."""
+    noted = () if keeps is None else _keep(snapshot, keeps)
+    actions = (*noted, *delete_all(snapshot), *set_status(snapshot, status))
+    return Decision(actions=actions, requeue_at=requeue_at)
 
 
 def _note(snapshot: BatchSnapshot, history: RetryHistory, status: str) -> PatchAnnotations:
@@ -238,7 +256,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
     if history.refused and not _refusal_is_outdated(snapshot):
-        return _hold_back(snapshot, format_refusal(history))
+        return _hold_back(snapshot, format_refusal(history), keeps=RetryHistory())
     if history.refused:
         return Decision(actions=(_note(snapshot, RetryHistory(), RESTARTED),))
     ending = [pod for pod in snapshot.own_ending if is_due(pod, now=snapshot.now)]
@@ -261,7 +279,10 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return Decision(actions=(_note(snapshot, clamped, format_backoff(clamped)),))
     if history.retry_at and snapshot.now < history.retry_at:
         held = _hold_back(
-            snapshot, format_backoff(history), requeue_at=_next_look(snapshot, history.retry_at)
+            snapshot,
+            format_backoff(history),
+            requeue_at=_next_look(snapshot, history.retry_at),
+            keeps=history,
         )
         return held if snapshot.was_recalled else _preempt_instead_of(snapshot, held)
     if snapshot.wants_retry and (delay := snapshot.cluster_snapshot.retry_delay):
@@ -525,15 +546,14 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = _note(snapshot, next_history, format_backoff(next_history))
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    actions: tuple[Action, ...] = (note, event, *_keep(snapshot, next_history), *delete_all(snapshot))
-    return Decision(actions=actions, requeue_at=next_history.retry_at)
+    return Decision(actions=(note, event, *delete_all(snapshot)), requeue_at=next_history.retry_at)
 
 
 def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:
     history = RetryHistory(refused=reason[:1000], refused_for=snapshot.refusal_subject)
     note = _note(snapshot, history, format_refusal(history))
     event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
-    return Decision(actions=(note, event, *_keep(snapshot, RetryHistory()), *delete_all(snapshot)))
+    return Decision(actions=(note, event, *delete_all(snapshot)))
 
 
 # Words

@@ -310,11 +310,19 @@ class BatchSnapshot(Attempt):
 
     @property
     def was_recalled(self) -> bool:
-        """Its first try is older than its pods: KAI has placed those before them nowhere. Before its next try
-        it takes no room from others.
+        """Its first try is older than all of its pods: KAI has placed those before them nowhere. Before its
+        next try it takes no room from others.
         """
-        first, made = self.history.first_try, self.batch.leader.metadata.creation_timestamp
-        return first is not None and made is not None and first < made
+        first = self.history.first_try
+        return first is not None and all(first < self._made(pod) for pod in self.batch.pods)
+
+    @property
+    def made(self) -> datetime:
+        """When its leader was made."""
+        return self._made(self.batch.leader)
+
+    def _made(self, pod: GatedPod) -> datetime:
+        return pod.metadata.creation_timestamp or self.now
 
     @property
     def turn(self) -> Turn | None:

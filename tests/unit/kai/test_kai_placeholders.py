@@ -14,7 +14,7 @@ from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.objects import Placeholder, PlaceholderStatus, Toleration
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
-from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, RETRY_AT, TRIES
+from muster.controller.gangs.retry import FIRST_TRY, LAST_FAILURE, REFUSED, RETRY_AT, TRIES
 from muster.controller.kai.actions import Decision, DeleteUnbound, Ungate
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
@@ -196,6 +196,126 @@ def test_a_gang_whose_pods_are_deleted_between_its_tries_waits_all_the_same() ->
     run(here, 60)
     assert here.running("a") == 3
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        pytest.param({RETRY_AT: "2026-11-21T10:20:00Z", TRIES: "many"}, id="unreadable"),
+        pytest.param({RETRY_AT: "9999-12-31T23:59:59Z", TRIES: "1"}, id="the last year"),
+        pytest.param(
+            {RETRY_AT: "2026-11-21T10:20:00Z", TRIES: "1", FIRST_TRY: "2026-11-21T09:00:00Z"}, id="copied"
+        ),
+        pytest.param({RETRY_AT: "2026-11-21T09:00:00Z", REFUSED: "gave up"}, id="refused and copied"),
+    ],
+)
+def test_no_gang_waits_for_a_note_that_says_nothing_of_it(notes: dict[str, str]) -> None:
+    here = world()
+    here.submit("a", PAIR)
+    note(here, notes)
+    run(here, 5)
+    assert here.running("a") == 3, here.status("a")
+    assert not here.clusters["a"].metadata.annotations
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        pytest.param({TRIES: "many"}, id="unreadable"),
+        pytest.param({TRIES: "1", FIRST_TRY: "2026-11-21T09:00:00Z"}, id="by a clock that was behind"),
+    ],
+)
+def test_what_its_object_would_not_keep_is_not_written_there_again_and_again(notes: dict[str, str]) -> None:
+    here = world()
+    here.submit("a", PAIR)
+    here.kuberay()
+    leader = next(pod for pod in here.of("a") if "headgroup" in pod.metadata.name)
+    waits = {RETRY_AT: "2026-11-21T10:10:00Z", **notes}
+    here.pods[leader.metadata.name] = replace(leader, metadata=replace(leader.metadata, annotations=waits))
+    run(here, 5)
+    assert here.gated("a") == 3
+    run(here, 10)
+    assert here.running("a") == 3
+
+
+def test_a_gang_that_kai_places_as_it_is_given_up_is_not_refused_when_it_is_evicted_later() -> None:
+    here = world()
+    here.submit("a", PAIR)
+    run(here, 3)
+    note(here, {RETRY_AT: here.now.isoformat(), REFUSED: "gave up"})
+    run(here, 60)
+    for pod in here.of("a"):
+        del here.pods[pod.metadata.name]
+    run(here, 4)
+    assert here.running("a") == 3, here.status("a")
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_what_a_scale_up_has_tried_in_vain_is_not_held_against_its_cluster(tries: int) -> None:
+    here = world(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(minutes=30))))
+    here.submit("a", {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)})
+    run(here, 4)
+    here.schedules = False
+    here.resize("a", "workers", 3)
+    run(here, 14 if tries == 1 else 60)
+    assert ("refused: " in here.status("a")) is (tries > 1)
+    assert not here.clusters["a"].metadata.annotations
+    here.schedules = True
+    if tries > 1:
+        try_again(here)
+        run(here, 4)
+        assert here.running("a") == 4, here.status("a")
+    for pod in here.of("a"):
+        del here.pods[pod.metadata.name]
+    run(here, 4)
+    assert here.running("a") == 4, here.status("a")
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_person_lets_a_gang_that_was_refused_try_again_wherever_a_leader_has_died(writes: int) -> None:
+    here = world(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(minutes=30))))
+    here.schedules = False
+    here.submit("a", PAIR)
+    while REFUSED not in here.clusters["a"].metadata.annotations:
+        here.tick(timedelta(seconds=10))
+    here.kuberay()
+    here.crash_after = here.writes + writes
+    with contextlib.suppress(Crash):
+        here.settle()
+    here.crash_after = None
+    here.settle()
+    here.schedules = True
+    try_again(here)
+    run(here, 4)
+    assert here.running("a") == 3, here.status("a")
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_history_is_kept_wherever_a_leader_has_died(writes: int) -> None:
+    here = world(stock={"l4": 2, "h100": 0}, policy=RARELY)
+    here.submit("a", PAIR)
+    run(here, 1)
+    while here.placeholders:
+        here.now += timedelta(seconds=10)
+        here.crash_after = here.writes + writes
+        with contextlib.suppress(Crash):
+            here.settle()
+    here.crash_after = None
+    here.settle()
+    assert here.clusters["a"].metadata.annotations[TRIES] == "1"
+
+
+def note(here: PlacedWorld, notes: dict[str, str]) -> None:
+    """Somebody has written this on its object."""
+    held = here.clusters["a"]
+    here.clusters["a"] = replace(held, metadata=replace(held.metadata, annotations=notes))
+
+
+def try_again(here: PlacedWorld) -> None:
+    """A person takes the refusal off its pod."""
+    for name, pod in here.pods.items():
+        notes = {key: value for key, value in pod.metadata.annotations.items() if key != REFUSED}
+        here.pods[name] = replace(pod, metadata=replace(pod.metadata, annotations=notes))
 
 
 def test_a_pod_that_kai_never_places_ends_no_try_of_another_of_its_deployment() -> None:

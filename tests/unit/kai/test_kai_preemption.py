@@ -308,6 +308,23 @@ def test_a_gang_that_backs_off_looks_again_within_a_minute_and_at_its_next_try()
     assert decide(here.snapshot("inference")).requeue_at == next_try
 
 
+def test_a_gang_whose_leader_alone_is_made_again_takes_room_while_it_backs_off() -> None:
+    here = training_runs("l4")
+    here.policy = dataclasses.replace(here.policy, retry=RetryPolicy(base=timedelta(minutes=30)))
+    held = here.queues["team-a"]
+    here.queues["team-a"] = replace(held, spec=replace(held.spec, preempt_min_runtime="900m"))
+    here.stock["l4"] = 0
+    submit(here, "inference", "l4", 2, "inference")
+    while "released everything" not in here.status("inference"):
+        run(here, 1)
+    (leader,) = [pod for pod in here.of("inference") if parse_history(pod).tries]
+    del here.pods[leader.metadata.name]
+    run(here, 1)
+    here.queues["team-a"] = held
+    run(here, 2)
+    assert here.running("inference") == 3
+
+
 def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
     here = training_runs("l4")
     submit(here, "inference", "l4", 2, "inference")
