@@ -77,7 +77,7 @@ from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
 from muster.controller.kai.preemption import Preemption
 from muster.controller.kai.queue_capacity import Shortfall
-from muster.controller.kai.recall import hosts_of, recall, recall_ends, requeue_broken
+from muster.controller.kai.recall import hosts_of, keep_history, recall, recall_ends, requeue_broken
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
@@ -152,7 +152,9 @@ def after_rejection(cluster_snapshot: ClusterSnapshot, rejected: CreateRejected)
 def _take_back(snapshot: BatchSnapshot, ended: Decision) -> Decision:
     """The end of an attempt one of whose gates stays. What refuses that may refuse notes on the pod, too."""
     noted = (
-        PatchCluster(history=each.history, part=snapshot.part) if isinstance(each, PatchAnnotations) else each
+        keep_history(snapshot.cluster_snapshot, each.history, snapshot.part)
+        if isinstance(each, PatchAnnotations)
+        else each
         for each in ended.actions
     )
     passed = (DeleteUnbound(pod=pod, request="") for pod in snapshot.batch.ungated if not is_bound(pod))
@@ -169,7 +171,7 @@ def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision | None:
     start, for those that are made again before. That of a scale-up goes: its object runs, and does not wait
     for it where KAI evicts all of its pods.
     """
-    cleared = PatchCluster(history=RetryHistory(), part=snapshot.part)
+    cleared = keep_history(snapshot.cluster_snapshot, RetryHistory(), snapshot.part)
     if _is_old(snapshot, noted):
         return Decision(actions=(cleared,))
     goes = _keep(snapshot, RetryHistory()) if snapshot.batch.unit else ()
@@ -209,7 +211,7 @@ def _keep(snapshot: BatchSnapshot, history: RetryHistory) -> tuple[PatchCluster,
     if snapshot.shares_note or (is_any and (snapshot.batch.unit or _is_old(snapshot, history))):
         return ()
     is_kept = snapshot.cluster_snapshot.noted(snapshot.part) == history
-    return () if is_kept else (PatchCluster(history=history, part=snapshot.part),)
+    return () if is_kept else (keep_history(snapshot.cluster_snapshot, history, snapshot.part),)
 
 
 # What waits

@@ -13,7 +13,7 @@ from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import is_due, recheck_at
 from muster.controller.gangs.reasons import loss
-from muster.controller.gangs.retry import next_attempt, parse_history, truncate_seconds
+from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster
 from muster.controller.kai.labels import (
     handed_over_at,
@@ -221,7 +221,13 @@ def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -
         if history.refused:
             # For a moment, where the note is kept for pods of several gangs.
             history = replace(history, retry_at=truncate_seconds(cluster_snapshot.now))
-        yield PatchCluster(history=history, part=part)
+        yield keep_history(cluster_snapshot, history, part)
+
+
+def keep_history(cluster_snapshot: ClusterSnapshot, history: RetryHistory, part: str) -> PatchCluster:
+    """Keep the history on the gang's object. How long the gang has run on a broken node stays there."""
+    since = cluster_snapshot.broken_since
+    return PatchCluster(history=replace(history, nodes_missing=since), part=part)
 
 
 def hosts_of(pod: GatedPod) -> tuple[str, ...]:

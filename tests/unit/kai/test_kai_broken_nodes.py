@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from muster.controller.gangs.retry import REFUSED, TRIES, parse_history
+from muster.controller.gangs.retry import REFUSED, TRIES, RetryHistory, parse_history, to_annotations
 from muster.controller.gangs.taints import closed_for
+from muster.controller.kai.labels import is_gated
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
-from tests.unit.kai.kai_world import Group
+from tests.unit.kai.kai_world import Group, replace
 from tests.unit.kai.placed_kai_world import PlacedWorld
 from tests.unit.kai.test_kai_placeholders import PAIR, run, world
 
@@ -100,6 +101,25 @@ def test_a_gang_that_runs_is_left_alone_or_queued_again_as_a_whole(harm: Harm, r
         "NodesLost"
     ] * is_queued_again
     assert not here.clusters["a"].metadata.annotations
+
+
+def test_the_grace_goes_on_while_a_pod_that_was_made_again_backs_off() -> None:
+    here, broken = running_gang(WhileRunning.REQUEUE)
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    here.settle()
+    noted = parse_history(here.clusters["a"]).nodes_missing
+    assert noted == here.now
+    lost = next(pod for pod in here.of("a") if pod.spec.node_name not in ("", broken))
+    del here.pods[lost.metadata.name]
+    here.now += timedelta(seconds=20)
+    here.kuberay()
+    (again,) = (pod for pod in here.of("a") if is_gated(pod))
+    at = here.now + timedelta(minutes=5)
+    notes = to_annotations(RetryHistory(tries=1, first_try=here.now, retry_at=at, last_failure="x"))
+    kept = {key: value for key, value in notes.items() if value}
+    here.pods[again.metadata.name] = replace(again, metadata=replace(again.metadata, annotations=kept))
+    here.settle()
+    assert parse_history(here.clusters["a"]).nodes_missing == noted
 
 
 def test_a_gang_whose_node_is_healthy_again_within_the_grace_goes_on() -> None:
