@@ -43,7 +43,7 @@ from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GangOwner, Gated
 from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import ApiError, NotFound
+from muster.controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.events import EventRecorder
@@ -60,7 +60,12 @@ class Executor:
     async def run(
         self, actions: Sequence[Action], *, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]
     ) -> None:
-        """`pod_group_demands`: what the templates that are to be created are made of."""
+        """`pod_group_demands`: what the templates that are to be created are made of.
+
+        A history that the gang's object cannot take, as where those of hundreds of its groups are too long
+        together, is raised at the end: what the gang has is given back all the same.
+        """
+        not_kept: ApiError | None = None
         for kind, group in groupby(actions, key=type):
             listed = tuple(group)
             calls = (self._one(action, cluster, pod_group_demands) for action in listed)
@@ -70,7 +75,14 @@ class Executor:
                 await side_by_side(calls)
             else:
                 for call in calls:
-                    await call
+                    try:
+                        await call
+                    except (BadRequest, Forbidden, Invalid) as error:
+                        if kind is not PatchCluster:
+                            raise
+                        not_kept = error
+        if not_kept:
+            raise not_kept
 
     async def _one(
         self, action: Action, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]

@@ -10,10 +10,12 @@ import pytest
 from muster.controller.gangs.create_errors import GateKept
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.requests import Requests
-from muster.controller.kai.actions import DeleteUnbound, Ungate
+from muster.controller.gangs.retry import RetryHistory
+from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster, Ungate
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.objects import GatedPod, RayCluster
-from muster.controller.kube.errors import TooManyRequests
+from muster.controller.kube.errors import Invalid, TooManyRequests
+from muster.controller.kube.resource import ObjectMeta
 from muster.controller.runtime.events import EventRecorder
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_transport import _failing
@@ -107,5 +109,21 @@ def test_a_gate_that_the_server_keeps_ends_the_attempt_in_its_words() -> None:
             with pytest.raises(GateKept, match="gate of pod a/x") as caught:
                 await hands.run([lift], cluster=RayCluster(), pod_group_demands=())
             assert caught.value.attempt == "first"
+
+    asyncio.run(scenario())
+
+
+def test_what_a_gang_has_is_given_back_though_its_object_does_not_take_its_history() -> None:
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
+            server.write_faults.append(lambda _: _failing(422))
+            hands = Executor(client, events=cast(EventRecorder, None), requests=Requests(client, caches={}))
+            pod = msgspec.convert(made, GatedPod)
+            back: tuple[Action, ...] = (PatchCluster(history=RetryHistory(tries=1)), DeleteRunning(pod=pod))
+            cluster = RayCluster(metadata=ObjectMeta(name="x", namespace="a"))
+            with pytest.raises(Invalid):
+                await hands.run(back, cluster=cluster, pod_group_demands=())
+            assert not server.objects
 
     asyncio.run(scenario())
