@@ -127,10 +127,10 @@ def _ends_soon(pod: Pod, now: datetime) -> bool:
     return due is not None and due - now <= _WAITED_FOR and is_due(pod, now=now)
 
 
-def has_device(pod: Pod) -> bool:
-    """Not where a quantity of it cannot be read."""
+def uses_device(pod: Pod) -> bool:
+    """Not once it has ended, nor where a quantity of it cannot be read."""
     try:
-        return _has_devices(amounts_once(pod.spec))
+        return not pod.status.has_ended and _has_devices(amounts_once(pod.spec))
     except ValueError:
         return False
 

@@ -46,9 +46,9 @@ from muster.controller.gangs.vacated_leases import (
     TakenLease,
     VacatedLease,
     can_be_taken,
-    has_device,
     lease_had,
     taken_leases,
+    uses_device,
 )
 from muster.controller.gangs.verify import is_usable
 from muster.controller.gangs.view import GangView
@@ -231,12 +231,12 @@ class View(GangView[Workload]):
         """The cloud counts nodes as idle from when their pods have ended, which may be long after their gang
         has lost its quota: the first of them counts.
         """
-        if before is None or not (after is None or after.status.has_ended):
+        if before is None or not (after is None or after.status.has_ended) or not uses_device(before):
             return
         node = self.nodes.get(Key("", before.spec.node_name))
-        if node and (lease := lease_of(node)) and has_device(before):
+        if node and (lease := lease_of(node)):
             nodes = self.nodes.store.by_index(BY_LEASE, lease)
-            if [node] == [each for each in nodes if not any(map(has_device, self._pods_on([each])))]:
+            if all(any(map(uses_device, self._pods_on([each]))) != (each.key == node.key) for each in nodes):
                 self.left_leases.stop_using((lease,), at=self.clock())
 
     def _vacated(self, snapshot: WorkloadSnapshot) -> tuple[VacatedLease, ...]:

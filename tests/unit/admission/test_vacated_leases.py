@@ -32,6 +32,7 @@ from muster.controller.gangs.objects import (
     Node,
     NodeSpec,
     Pod,
+    PodStatus,
     Taint,
 )
 from muster.controller.gangs.owner import Owner
@@ -236,24 +237,31 @@ def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -
     played(world, play)
 
 
-@pytest.mark.parametrize("gpus", [0, 1])
-def test_nodes_of_which_the_first_has_been_idle_for_long_are_left_to_the_cloud(gpus: int) -> None:
-    """A pod that ends later is on another of them, or uses no device."""
+@pytest.mark.parametrize(
+    ("pieces", "gpus", "phase"),
+    [(ONE, 0, "Running"), (TWO, 1, "Running"), (ONE, 1, "Succeeded")],
+    ids=["without a device", "on another node", "has ended"],
+)
+def test_nodes_of_which_the_first_has_been_idle_for_long_are_left_to_the_cloud(
+    pieces: Pieces, gpus: int, phase: str
+) -> None:
+    """A pod that goes later is on another of them, uses no device, or had ended before."""
     world = Preempted(l4=4)
 
     async def play() -> None:
-        dev = await world.dev_runs(TWO if gpus else ONE)
+        dev = await world.dev_runs(pieces)
         await world.preempt(dev, name="lab", pieces={"main": ("h100", 1)})
         node = next(each for each in world.server.caches[NODE].store if "l4" in each.metadata.labels.values())
         meta = ObjectMeta(name="late", namespace="other", uid="late", resource_version="1")
-        late = Pod(metadata=meta, spec=replace(pod_spec(gpus), node_name=node.metadata.name))
+        spec = replace(pod_spec(gpus), node_name=node.metadata.name)
+        late = Pod(metadata=meta, spec=spec, status=PodStatus(phase=phase))
         world.server.put(POD, late)
         await asyncio.sleep(7 * MINUTE)
         world.server.remove(POD, late.key)
         await asyncio.sleep(1.5 * MINUTE)
-        prod = world.submit("prod", TWO if gpus else ONE)
+        prod = world.submit("prod", pieces)
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
-        assert world.bought["prod"] == 1 + gpus
+        assert world.bought["prod"] == pieces["main"][1]
 
     played(world, play)
 
