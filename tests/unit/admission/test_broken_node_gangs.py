@@ -12,7 +12,6 @@ import pytest
 
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
-from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Taint
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
@@ -24,7 +23,7 @@ from muster.model.names import BROKEN_TAINT_KEY, OWNER_NAMESPACE_ANNOTATION
 from tests.length import examples
 from tests.unit.admission.gang_world import CHECK, entry_state
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
-from tests.unit.admission.views import named_by_label, view_of
+from tests.unit.admission.views import view_of, view_over
 from tests.unit.gangs.paper import START, node
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 
@@ -104,15 +103,7 @@ def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -
     while "a" not in world.started:
         tick(world, seen)
     SIGNS["condition"](world, sorted(world.nodes)[0])
-    view = view_of(
-        world.policy,
-        owned={BY_OWNER: named_by_label},
-        workloads=world.workloads.values(),
-        requests=world.requests.values(),
-        templates=world.templates.values(),
-        nodes=world.nodes.values(),
-        pods=world.pods.values(),
-    )
+    view = view_over(world)
     view.signs = NodeSigns(policy=lambda: world.policy)
     decision = decide(view.snapshot(world.workloads["a"], CHECK, now=world.now))
     reasons = {each.reason: each.message for each in decision.actions if isinstance(each, EmitEvent)}
@@ -140,16 +131,7 @@ def test_a_gang_is_looked_at_when_a_node_of_it_turns_out_to_be_broken(sign: str,
             notes = {**held.metadata.annotations, **owner}
             made[name] = replace(held, metadata=replace(held.metadata, annotations=notes))
     (name,) = world.nodes
-    view = view_of(
-        world.policy,
-        workloads=world.workloads.values(),
-        requests=world.requests.values(),
-        templates=world.templates.values(),
-        placeholders=world.placeholders.values(),
-        nodes=world.nodes.values(),
-        pods=world.pods.values(),
-        signs=world.signs,
-    )
+    view = view_over(world, signs=world.signs)
     found = set[Key]()
     view.nodes.store.listen(lambda before, after: found.update(view.placed_on(before, after)))
     view.nodes.store.listen(lambda before, after: found.update(view.workloads_affected_by(before, after)))

@@ -34,7 +34,7 @@ from muster.model.names import (
 from muster.model.waiting import clock
 from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
-from tests.unit.admission.views import named_by_label, view_of
+from tests.unit.admission.views import view_over
 from tests.unit.gangs.paper import START, flavor_policy, node
 
 _HEADED = {"head": ("cpu", 1), "main": ("l4", 1)}
@@ -43,22 +43,9 @@ _HEADS = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from_
 _POLICY = dataclasses.replace(POLICY, flavors=(*POLICY.flavors, _HEADS))
 
 
-def _view(world: World) -> View:
-    return view_of(
-        world.policy,
-        owned={BY_OWNER: named_by_label},
-        workloads=world.workloads.values(),
-        requests=world.requests.values(),
-        templates=world.templates.values(),
-        placeholders=world.placeholders.values(),
-        nodes=world.nodes.values(),
-        pods=world.pods.values(),
-    )
-
-
 def _ready(world: World) -> list[str]:
     """Who would be let start, were everybody asked before anybody writes."""
-    view = _view(world)
+    view = view_over(world)
     said = {
         name: decide(view.snapshot(held, CHECK, now=world.now)).actions
         for name, held in world.workloads.items()
@@ -109,7 +96,7 @@ def test_the_room_is_kept_until_the_gang_has_its_nodes_and_no_longer(world: Worl
 def test_what_a_gang_was_promised_is_computed_once_until_it_changes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view, computed = _view(world), list[str]()
+    view, computed = view_over(world), list[str]()
     compute = view._base_snapshot
 
     def counted(workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
@@ -160,14 +147,14 @@ def test_a_head_whose_place_a_gang_of_the_same_queue_waits_for_asks_for_nothing(
     for name, pool in (("z", "l4"), ("a", "l4"), ("other", "h100")):
         world.submit(name, {"head": ("cpu", 1), "main": (pool, 1)})
     world.kueue()
-    view = _view(world)
+    view = view_over(world)
     assert [name for name in ("z", "a", "other") if _asks(world, view, name)] == ["z", "a", "other"]
     world.reconcile("z")
-    assert [name for name in ("a", "other") if _asks(world, _view(world), name)] == ["other"], (
+    assert [name for name in ("a", "other") if _asks(world, view_over(world), name)] == ["other"], (
         "it delays none in the queue of another pool"
     )
     world.nodes["cpu-1"] = node("cpu-1", "cpu", cpus=1)
-    assert _asks(world, _view(world), "a")
+    assert _asks(world, view_over(world), "a")
 
 
 def test_a_head_counts_from_the_decision_to_ask_on() -> None:
@@ -176,7 +163,7 @@ def test_a_head_counts_from_the_decision_to_ask_on() -> None:
     for name in ("a", "b"):
         world.submit(name, _HEADED)
     world.kueue()
-    view = _view(world)
+    view = view_over(world)
     snapshot = view.snapshot(world.workloads["b"], CHECK, now=world.now)
     with view.split_gangs.asking(snapshot, decide(snapshot)):
         assert not _asks(world, view, "a")
@@ -255,7 +242,7 @@ def test_a_lost_node_affects_its_gang_also_when_the_request_is_deleted(asked: bo
     if not asked:
         world.requests.clear()
     lost = next(iter(world.nodes.values()))
-    assert set(_view(world).workloads_affected_by(lost, None)) == {Key("team-a", "a")}
+    assert set(view_over(world).workloads_affected_by(lost, None)) == {Key("team-a", "a")}
 
 
 def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows() -> None:
@@ -288,7 +275,7 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows() 
     carried = ObjectMeta(name="b", namespace="team-a", annotations={CONSUME_ANNOTATION: "of-b"})
     world.nodes["busy"] = node("busy", "h100")
     world.pods["b"] = Pod(metadata=carried, spec=bound)
-    grows = _view(world).snapshot(world.workloads["two"], CHECK, now=world.now)
+    grows = view_over(world).snapshot(world.workloads["two"], CHECK, now=world.now)
     assert [spec.shape for spec in grows.gang.request_specs] == ["b"]
     assert grows.surroundings.lacks_pods
     assert not any(isinstance(action, PatchAnnotations) for action in decide(grows).actions)
@@ -312,7 +299,7 @@ def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in() -> None:
         world.nodes[name] = msgspec.structs.replace(made, metadata=meta)
     carried = ObjectMeta(name="w", namespace="team-a", annotations={CONSUME_ANNOTATION: "consumed"})
     world.pods["w"] = Pod(metadata=carried, spec=msgspec.structs.replace(pod_spec(1), node_name="n0"))
-    runs = _view(world).snapshot(world.workloads["a"], CHECK, now=world.now)
+    runs = view_over(world).snapshot(world.workloads["a"], CHECK, now=world.now)
     assert runs.surroundings.lacks_pods
     assert not any(isinstance(action, PatchAnnotations) for action in decide(runs).actions)
 
@@ -332,7 +319,7 @@ def test_only_split_gangs_take_turns() -> None:
     for name, pieces in (("a", _SPLIT), ("b", _SPLIT), ("whole", {"main": ("l4", 1)}), ("headed", _HEADED)):
         world.submit(name, pieces)
     world.kueue()
-    view = _view(world)
+    view = view_over(world)
     seen = {name: view.snapshot(held, CHECK, now=world.now) for name, held in world.workloads.items()}
     assert [name for name, each in seen.items() if each.surroundings.must_wait] == ["b"]
 
@@ -349,7 +336,7 @@ def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0", cluster
 
 def _waiting(world: World) -> tuple[str, datetime | None]:
     """What its check reports, and when the gang is looked at again."""
-    decision = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
+    decision = decide(view_over(world).snapshot(world.workloads["a"], CHECK, now=world.now))
     (entry,) = [action for action in decision.actions if isinstance(action, SetCheckState)]
     return entry.message, decision.requeue_at
 
@@ -373,7 +360,7 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     world.pods["sidecar"] = _ending("sidecar", gpus=0, due=later)
     world.pods["head"] = _ending("head", gpus=1, due=later, where="cpu-0")
     ending = f"pods of team-b/train-x1 are still ending, due {clock(due)}"
-    soon = decide(_view(world).snapshot(world.workloads["a"], CHECK, now=world.now))
+    soon = decide(view_over(world).snapshot(world.workloads["a"], CHECK, now=world.now))
     assert soon.requeue_at == world.now + timedelta(seconds=10)
     world.now += timedelta(seconds=10)
     assert "asked for 2 l4 nodes; " + ending in _waiting(world)[0]
@@ -443,7 +430,7 @@ def test_a_gang_of_placeholders_keeps_its_heads_room_until_its_own_pods_have_the
 def test_a_gang_that_loses_what_it_asked_for_by_placeholders_lets_the_room_go(
     placed: PlacedWorld, lost: str
 ) -> None:
-    view = _view(placed)
+    view = view_over(placed)
 
     def is_ready() -> bool:
         decision = decide(view.snapshot(placed.workloads["b"], CHECK, now=placed.now))

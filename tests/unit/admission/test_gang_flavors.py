@@ -56,7 +56,7 @@ def a_world(policy: GangPolicy = MOVING) -> World:
 def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
     world = a_world()
     stocked_out(world)
-    assert [told.reason for told in world.told][-1] == "GangMoves"
+    assert [event.reason for event in world.told][-1] == "GangMoves"
     assert "next it tries h100" in world.told[-1].message
     world.kueue()
     world.settle()
@@ -84,7 +84,7 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
     world.settle()
     world.now += MOVING.queue_timeout
     world.settle()
-    assert [told.reason for told in world.told][-1] == "GangMoves"
+    assert [event.reason for event in world.told][-1] == "GangMoves"
     assert not world.requests
     world.kueue()
     world.settle()
@@ -103,7 +103,7 @@ def test_a_gang_moves_whatever_else_has_failed_beside_the_empty_pool(reasons: tu
     for request, reason in zip(list(world.requests), reasons, strict=True):
         world.answer(request, "Failed", reason)
     world.settle()
-    assert [told.reason for told in world.told][-1] == "GangMoves"
+    assert [event.reason for event in world.told][-1] == "GangMoves"
 
 
 def test_after_the_last_flavor_it_waits_and_begins_with_the_first_again() -> None:

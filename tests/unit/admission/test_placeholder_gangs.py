@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.autoscaler_words import BOOTING, NO_MACHINE, OUT_OF_STOCK
 from muster.controller.gangs.demand import pod_amounts, pod_needs
-from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.placeholders import waiting_spec
@@ -27,7 +26,7 @@ from tests.length import examples
 from tests.unit.admission.gang_world import POLICY, entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
-from tests.unit.admission.views import OneCheck, named_by_label, view_of
+from tests.unit.admission.views import OneCheck, view_over
 from tests.unit.gangs.paper import flavor_policy, with_condition
 from tests.unit.gangs.placed_paper import HARMS, Harm
 
@@ -391,13 +390,7 @@ def test_a_gang_whose_pool_leaves_placeholders_has_no_place_in_line_any_more(
     world = world_of(l4=0)
     prioritized(world, "high", 2, priority=1000)
     tick(world)
-    view = view_of(
-        world.policy,
-        owned={BY_OWNER: named_by_label},
-        workloads=world.workloads.values(),
-        templates=world.templates.values(),
-        placeholders=world.placeholders.values(),
-    )
+    view = view_over(world)
     high = world.workloads["high"]
     view.split_gangs.reconciling(high.key, now=world.now)
     assert [each.priority for each in view.split_gangs.line] == [1000]

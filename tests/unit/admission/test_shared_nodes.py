@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from muster.controller.gangs import usage
 from muster.controller.gangs.demand import amounts_once
 from muster.controller.gangs.identity import placeholder_name
-from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Condition, Node, Placeholder, Pod, PodSpec, PodStatus
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage, used_by
@@ -22,7 +21,7 @@ from muster.controller.runtime.store import Store
 from muster.model.names import CONSUME_ANNOTATION
 from muster.model.pods import Amounts
 from tests.unit.admission.gang_world import CHECK, POLICY, World, pod_spec
-from tests.unit.admission.views import named_by_label, view_of
+from tests.unit.admission.views import view_of, view_over
 from tests.unit.gangs.paper import flavor_policy, node
 
 SHARED = dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 1, node_selector_from_details=()),))
@@ -46,16 +45,7 @@ def provisioned(nodes: list[Node], pods: list[Pod]) -> tuple[World, View]:
     world.requests[name] = replace(request, metadata=meta)
     for kind in ("Accepted", "Provisioned"):
         world.answer(name, kind)
-    return world, view_of(
-        SHARED,
-        owned={BY_OWNER: named_by_label},
-        workloads=world.workloads.values(),
-        requests=world.requests.values(),
-        templates=world.templates.values(),
-        placeholders=world.placeholders.values(),
-        nodes=nodes,
-        pods=pods,
-    )
+    return world, view_over(world, nodes=nodes, pods=pods)
 
 
 def is_ready(world: World, view: View) -> bool:
@@ -149,15 +139,7 @@ def running(silent: int, heard: int) -> tuple[World, View]:
         else each
         for each in listed
     ]
-    return world, view_of(
-        POLICY,
-        owned={BY_OWNER: named_by_label},
-        workloads=world.workloads.values(),
-        requests=world.requests.values(),
-        templates=world.templates.values(),
-        nodes=nodes,
-        pods=world.pods.values(),
-    )
+    return world, view_over(world, nodes=nodes)
 
 
 @pytest.mark.parametrize(("silent", "heard", "is_outage"), [(60, 30, True), (30, 60, False)])

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords
 from muster.controller.gangs.broken_nodes import NodeSigns
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import (
     NODE,
     PLACEHOLDER,
@@ -31,7 +32,7 @@ from muster.controller.kueue.view import View
 from muster.controller.runtime.clock import utc_now
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import WORKLOAD_UID_LABEL
-from tests.unit.admission.gang_world import CHECK, FLAVORS
+from tests.unit.admission.gang_world import CHECK, FLAVORS, World
 from tests.unit.gangs.cached import cached
 
 
@@ -90,6 +91,12 @@ def view_of(
         checks=cast(Checks, OneCheck(policy)),
         clock=clock,
     )
+
+
+def view_over(world: World, **more: Any) -> View:
+    """Of all that a world on paper has. `more`: what is otherwise there, as `view_of` takes it."""
+    objects = {name: getattr(world, name).values() for name in _CACHED}
+    return view_of(world.policy, **{"owned": {BY_OWNER: named_by_label}, **objects, **more})
 
 
 _CACHED = ("workloads", "requests", "templates", "placeholders", "nodes", "pods")

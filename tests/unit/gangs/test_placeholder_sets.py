@@ -115,7 +115,7 @@ def test_a_node_is_lost_where_the_scheduler_would_put_no_such_pod(
 def test_a_node_is_lost_that_has_no_longer_the_labels_that_its_pods_ask_for(
     pool: str, is_lost: bool, by_selector: bool
 ) -> None:
-    """It was made anew under its name, or somebody has changed them: the scheduler looks at what is there."""
+    """Another node got its name, or a person changed its labels. The scheduler reads the labels of today."""
     terms = [{"matchExpressions": [{"key": POOL_LABEL, "operator": "In", "values": ["l4"]}]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     affinity = {"affinity": {"nodeAffinity": required}}
