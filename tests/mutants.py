@@ -169,8 +169,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST | str
             test, ast.Name | ast.Attribute | ast.Call
         ):
             yield test, ast.UnaryOp(ast.Not(), test)
+    skipped = _SKIPPED_FIELDS | {"keywords"} if isinstance(node, ast.ClassDef) else _SKIPPED_FIELDS
     for name, value in ast.iter_fields(node):
-        if name not in _SKIPPED_FIELDS and not isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
+        if name not in skipped and not isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from _changes(child)

@@ -30,6 +30,7 @@ def test_an_expression_is_changed_in_each_way_that_can_matter(code: str, changed
     [
         '"""1 < 2"""',
         "@cache(size=1)\ndef f(a: Literal[1]) -> Literal[2]: ...",
+        "class A(B, frozen=True): ...",
         "raise ValueError(f'{a < b}')",
         "f'{a + 1}'",
     ],
