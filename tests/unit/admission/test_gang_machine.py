@@ -339,6 +339,7 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
     """Not what is left of provisionTimeout: that was for its nodes, and they stand."""
     world = World(policy=dataclasses.replace(POLICY, provision_timeout=since + MINUTE / 2))
     ready_after(world, since)
+    assert not decide(world.snapshot("a")).waits_for_nodes, "Kueue starts it at once"
     held = world.workloads["a"]
     entry = held.check_state(CHECK)
     assert entry is not None
