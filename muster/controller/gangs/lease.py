@@ -16,6 +16,8 @@ LONGEST: Final = timedelta(days=7)
 with flex-start with queued provisioning").
 """
 RUN: Final = "maxRunDurationSeconds"
+CLOCK_SKEW: Final = timedelta(minutes=1)
+"""How far the clocks of two machines may differ."""
 
 
 def lease_end(request: ProvisioningRequest) -> datetime | None:
@@ -48,6 +50,13 @@ def parse_time(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else None
+
+
+def as_past(at: datetime | None, *, now: datetime) -> datetime | None:
+    """A time that we have noted; None where it lies further ahead than clocks differ, because then another
+    client has written it.
+    """
+    return at if at and at <= now + CLOCK_SKEW else None
 
 
 def format_time(at: datetime) -> str:

@@ -30,7 +30,8 @@ class HeldNodes(unused_nodes.HeldNodes[View]):
         if leader is not None and is_gated(leader) and not is_finished(leader):
             return ALWAYS  # Its batch has not passed: the gate of the leader goes last.
         waiting = self._without_node(Key(owner.metadata.namespace, held_as))
-        return max(map(handed_over_at, waiting)) + HANDOVER if waiting else None
+        now = self._clock()
+        return max(handed_over_at(pod, now=now) for pod in waiting) + HANDOVER if waiting else None
 
     def _without_node(self, request: Key) -> Sequence[GatedPod]:
         """The pods that use this set and have no node."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.lease import parse_time
+from muster.controller.gangs.lease import as_past, parse_time
 from muster.controller.gangs.owner import Owner, Owners
 from muster.controller.kai.objects import (
     COUNTED_WORK,
@@ -89,9 +89,9 @@ def is_released(pod: GatedPod) -> bool:
     return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_finished(pod))
 
 
-def handed_over_at(pod: GatedPod) -> datetime:
+def handed_over_at(pod: GatedPod, *, now: datetime) -> datetime:
     """When its gate was removed, so that it runs on what placeholders have brought."""
-    noted = parse_time(pod.metadata.annotations.get(HANDED_OVER, ""))
+    noted = as_past(parse_time(pod.metadata.annotations.get(HANDED_OVER, "")), now=now)
     return noted or pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
 
 

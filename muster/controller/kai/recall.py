@@ -9,6 +9,7 @@ from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.lease import as_past
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import is_due, recheck_at
@@ -90,7 +91,7 @@ def _lost(request: ProvisioningRequest | None, stranded: Sequence[GatedPod], *, 
     """Why these pods have passed in vain; empty while they have not."""
     if request is None:
         return "the capacity that they were to use is gone"
-    if isinstance(request, PlaceholderSet) and _handover_end(stranded) <= now:
+    if isinstance(request, PlaceholderSet) and _handover_end(stranded, now=now) <= now:
         return f"KAI has placed them on no node within {format_duration(HANDOVER)}"
     return str(loss(request, admitted=False) or "")
 
@@ -100,11 +101,11 @@ def _handover_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
     for request in cluster_snapshot.requests:
         stranded = cluster_snapshot.stranded(request.metadata.name)
         if stranded and isinstance(request, PlaceholderSet):
-            yield _handover_end(stranded)
+            yield _handover_end(stranded, now=cluster_snapshot.now)
 
 
-def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
-    return max(handed_over_at(pod) for pod in stranded) + HANDOVER
+def _handover_end(stranded: Iterable[GatedPod], *, now: datetime) -> datetime:
+    return max(handed_over_at(pod, now=now) for pod in stranded) + HANDOVER
 
 
 def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
@@ -136,7 +137,8 @@ def _preemption_end(pods: Sequence[GatedPod], cluster_snapshot: ClusterSnapshot)
     in_the_way = [
         pod for pod in cluster_snapshot.ending if pod.spec.node_name in hosts and is_due(pod, now=now)
     ]
-    end = max(since for pod in pods if (since := preempts_since(pod))) + PREEMPTED_WITHIN
+    begun = (as_past(preempts_since(pod), now=now) or pod.metadata.creation_timestamp for pod in pods)
+    end = max((since for since in begun if since), default=now) + PREEMPTED_WITHIN
     return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
 
 
@@ -213,7 +215,7 @@ def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -
         history = next_attempt(
             last,
             uid=cluster_snapshot.cluster.metadata.uid,
-            began=min(map(handed_over_at, passed)),
+            began=min(handed_over_at(pod, now=cluster_snapshot.now) for pod in passed),
             failure=next(each.message for each in recalls if isinstance(each, EmitEvent)),
             now=cluster_snapshot.now,
             policy=(cluster_snapshot.policy or GangPolicy()).retry,

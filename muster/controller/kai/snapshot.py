@@ -14,6 +14,7 @@ from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.broken_nodes import Sign
 from muster.controller.gangs.capacity_claims import unpinned_demand
 from muster.controller.gangs.identity import ATTEMPT, digest, promised_by, request_name, request_of_template
+from muster.controller.gangs.lease import as_past
 from muster.controller.gangs.limits import subject_of
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
@@ -99,7 +100,7 @@ class ClusterSnapshot:
     @property
     def broken_since(self) -> datetime | None:
         """Since when it has run on a broken node, as it was noted."""
-        return parse_history(self.cluster).nodes_missing
+        return as_past(parse_history(self.cluster).nodes_missing, now=self.now)
 
     @property
     def wants_retry(self) -> bool:

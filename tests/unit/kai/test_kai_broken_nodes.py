@@ -11,6 +11,7 @@ from muster.controller.gangs.retry import REFUSED, TRIES, RetryHistory, parse_hi
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kai.labels import is_gated
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
+from muster.model.names import NODES_MISSING_ANNOTATION
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group, replace
@@ -120,6 +121,18 @@ def test_the_grace_goes_on_while_a_pod_that_was_made_again_backs_off() -> None:
     here.pods[again.metadata.name] = replace(again, metadata=replace(again.metadata, annotations=kept))
     here.settle()
     assert parse_history(here.clusters["a"]).nodes_missing == noted
+
+
+@pytest.mark.parametrize("since", ["9998-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_no_time_that_lies_ahead_puts_off_the_end_of_the_grace(since: str) -> None:
+    here, broken = running_gang(WhileRunning.REQUEUE)
+    first, held = {pod.metadata.uid for pod in here.of("a")}, here.clusters["a"]
+    notes = {NODES_MISSING_ANNOTATION: since}
+    here.clusters["a"] = replace(held, metadata=replace(held.metadata, annotations=notes))
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    run(here, 8)
+    assert not {pod.metadata.uid for pod in here.of("a")} & first
+    assert here.running("a") == 3
 
 
 def test_a_gang_whose_node_is_healthy_again_within_the_grace_goes_on() -> None:

@@ -500,16 +500,23 @@ def test_a_crash_while_gates_go_leaves_no_pod_beside_its_placeholder() -> None:
 # The handover
 
 
-def test_pods_that_kai_places_nowhere_in_time_go_back_behind_the_gate() -> None:
+@pytest.mark.parametrize("altered", ["", "9998-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_pods_that_kai_places_nowhere_in_time_go_back_behind_the_gate(altered: str) -> None:
+    """`altered`: what their owner writes over the time of the handover, to keep the nodes for longer."""
     here = ready_to_pass(stock={"l4": 3, "h100": 0})
     here.reconcile("a")
     assert here.gated("a") == 0
+    for key, pod in here.pods.items():
+        notes = pod.metadata.annotations | ({HANDED_OVER: altered} if altered else {})
+        here.pods[key] = replace(pod, metadata=replace(pod.metadata, annotations=notes))
     here.stock["l4"] = 2  # A rival has taken one of the nodes that were empty for a moment.
     here.take_away(min(here.nodes))
     before = here.decided("a")
     assert not [each for each in before.actions if isinstance(each, DeleteUnbound)]
     assert before.requeue_at is not None
     here.now = before.requeue_at
+    here.sweep()
+    assert not tainted(here), "others may have what is left of the nodes"
     recalled = here.reconcile("a").actions
     assert len([each for each in recalled if isinstance(each, DeleteUnbound)]) == 3
     (event,) = (each for each in recalled if isinstance(each, EmitEvent))

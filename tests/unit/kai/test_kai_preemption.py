@@ -12,7 +12,7 @@ from muster.controller.gangs.objects import Node
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
-from muster.controller.kai.labels import is_gated, preempts_since
+from muster.controller.kai.labels import PREEMPTS, is_gated, preempts_since
 from muster.controller.kai.objects import GatedStatus
 from muster.model.gangpolicy import OverQuota, RetryPolicy
 from tests.length import examples
@@ -215,12 +215,17 @@ def test_no_gang_passes_for_room_on_a_broken_node(harm: Harm) -> None:
 
 
 @POOLS
-def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None:
+@pytest.mark.parametrize("altered", ["", "9999-12-31T23:59:59Z", "9998-12-31T23:59:59Z"])
+def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str, altered: str) -> None:
+    """`altered`: what the pods' owner writes over the time when they passed."""
     here = training_runs(pool)
     here.evicts = False
     submit(here, "inference", pool, 2, "inference")
     run(here, 4)
     assert here.gated("inference") == 0
+    for pod in here.of("inference"):
+        notes = pod.metadata.annotations | ({PREEMPTS: altered} if altered else {})
+        here.pods[pod.metadata.name] = replace(pod, metadata=replace(pod.metadata, annotations=notes))
     run(here, 6)
     assert here.gated("inference") == 3
     assert here.running("training") == 5
