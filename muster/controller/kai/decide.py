@@ -77,7 +77,14 @@ from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
 from muster.controller.kai.preemption import Preemption
 from muster.controller.kai.queue_capacity import Shortfall
-from muster.controller.kai.recall import hosts_of, keep_history, recall, recall_ends, requeue_broken
+from muster.controller.kai.recall import (
+    hosts_of,
+    keep_history,
+    note_lost_nodes,
+    recall,
+    recall_ends,
+    requeue_broken,
+)
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
@@ -92,7 +99,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
                 cluster_snapshot.requests, cluster_snapshot.templates, cluster_snapshot.placeholders
             )
         )
-    requeues = tuple(requeue_broken(cluster_snapshot))
+    requeues = (*requeue_broken(cluster_snapshot), *note_lost_nodes(cluster_snapshot))
     if any(isinstance(each, DeleteRunning) for each in requeues):
         return Decision(actions=requeues)  # No other pod of it passes meanwhile.
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.lease import as_past
+from muster.controller.gangs.lease import CLOCK_SKEW, as_past, lease_end
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import is_due, recheck_at
@@ -22,6 +22,7 @@ from muster.controller.kai.labels import (
     is_gated,
     is_released,
     lasting_part_of,
+    part_of,
     preempts_since,
 )
 from muster.controller.kai.objects import GatedPod
@@ -166,15 +167,33 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
         yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
 
 
+def note_lost_nodes(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
+    """While the pods of nodes that are gone are still known: KAI evicts what is below its minimum, and those
+    that are made again tell nothing of it. Pods that may follow those of another gang share no such note.
+    """
+    gangs: dict[str, list[GatedPod]] = {}
+    for pod in cluster_snapshot.pods if cluster_snapshot.gone else ():
+        part = lasting_part_of(pod, cluster_snapshot.cluster)
+        if part == part_of(pod, cluster_snapshot.cluster):
+            gangs.setdefault(part, []).append(pod)
+    for part, pods in gangs.items():
+        lost = cluster_snapshot.gone & {pod.spec.node_name for pod in pods}
+        # Pods behind the gate have taken the note over, and take it off.
+        if lost and not any(map(is_gated, pods)):
+            yield from _note_short_run(cluster_snapshot, pods, f"its node {min(lost)} is gone", part)
+
+
 def _note_short_run(
-    cluster_snapshot: ClusterSnapshot, passed: Sequence[GatedPod], what: str
+    cluster_snapshot: ClusterSnapshot, passed: Sequence[GatedPod], what: str, part: str = ""
 ) -> Iterator[Action]:
     """A run that was short is a failed try: to start again at once would buy the next nodes for nothing."""
     retry = (cluster_snapshot.policy or GangPolicy()).retry
     started = min((at for pod in passed if (at := pod.status.start_time)), default=None)
-    if started is None or cluster_snapshot.now - started >= retry.max:
+    leases = (end for request in cluster_snapshot.requests if (end := lease_end(request)))
+    is_over = any(cluster_snapshot.now >= end - CLOCK_SKEW for end in leases)
+    if started is None or is_over or cluster_snapshot.now - started >= retry.max:
         return
-    noted = cluster_snapshot.noted()
+    noted = cluster_snapshot.noted(part)
     if noted.refused or (noted.retry_at and noted.retry_at > started):
         return  # Some of its pods are gone, perhaps those with the history.
     history = next_attempt(
@@ -186,7 +205,7 @@ def _note_short_run(
         policy=retry,
     )
     # What a crash leaves of its pods is due all the same.
-    yield PatchCluster(history=replace(history, nodes_missing=cluster_snapshot.broken_since))
+    yield keep_history(cluster_snapshot, history, part)
 
 
 def _grace_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:

@@ -78,6 +78,8 @@ class ClusterSnapshot:
     """Pods of whatever cluster that were deleted and still have their nodes."""
     broken: Mapping[str, Sign] = field(default_factory=dict)
     """The nodes with its pods because of which it queues again."""
+    gone: frozenset[str] = frozenset()
+    """The nodes with its pods that are there no more."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     """The queues and what is taken of them, by this cluster too. It goes on changing: decide at once."""

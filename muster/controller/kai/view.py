@@ -109,11 +109,11 @@ class View(GangView[GangOwner]):
         snapshot = self._base_snapshot(cluster, now)
         if snapshot.is_finished:
             return snapshot
+        on = {pod.spec.node_name for pod in snapshot.pods if is_bound(pod)}
+        nodes = {name: node for name in on if (node := self.nodes.get(Key("", name)))}
         # Other controllers than KubeRay count a deleted pod as one that failed.
-        queues_again = isinstance(cluster, RayCluster)
-        on = {pod.spec.node_name for pod in snapshot.pods if is_bound(pod) and queues_again}
-        nodes = (node for name in on if (node := self.nodes.get(Key("", name))))
-        snapshot = replace(snapshot, broken=self.signs.evicts(nodes))
+        broken = self.signs.evicts(nodes.values()) if isinstance(cluster, RayCluster) else {}
+        snapshot = replace(snapshot, broken=broken, gone=frozenset(on - nodes.keys()))
         if snapshot.preempting:
             snapshot = replace(snapshot, ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)))
         if not any(is_gated(pod) for pod in snapshot.pods):
@@ -128,11 +128,11 @@ class View(GangView[GangOwner]):
         except ValueError:
             return snapshot  # A bad quantity: the decision meets it too, and reports it.
 
-    def running_on(self, _: Node | None, after: Node | None) -> Iterable[Key]:
-        """The clusters that queue again because of this node."""
-        broken = self.signs.evicts([after] if after else [])
+    def running_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The clusters that queue again because of this node, or because it is gone."""
+        lost = self.signs.evicts([after]) if after else [before.metadata.name] if before else []
         return {
-            key for name in broken for pod in self.pods.store.by_index(BY_NODE, name) for key in gang_of(pod)
+            key for name in lost for pod in self.pods.store.by_index(BY_NODE, name) for key in gang_of(pod)
         }
 
     def _pod_changed(self, before: GatedPod | None, after: GatedPod | None) -> None:

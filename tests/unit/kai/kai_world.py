@@ -258,6 +258,7 @@ class World(Paper[Decision]):
         on = {pod.spec.node_name for pod in self.of(name)}
         return ClusterSnapshot(
             broken=self.signs.evicts(node for key, node in self.nodes.items() if key in on),
+            gone=frozenset(on - self.nodes.keys() - {""}),
             cluster=self.clusters[name],
             now=self.now,
             policy=self.policy,

@@ -11,7 +11,7 @@ from muster.controller.gangs.retry import REFUSED, TRIES, RetryHistory, parse_hi
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kai.labels import is_gated
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
-from muster.model.names import NODES_MISSING_ANNOTATION
+from muster.model.names import JOB_PARAMETER_PREFIX, NODES_MISSING_ANNOTATION
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group, replace
@@ -187,8 +187,13 @@ def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies() -> None:
     assert started, "or nothing was tried"
 
 
-def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up() -> None:
-    """Its pods are made anew each time, and have no history of their own."""
+@pytest.mark.parametrize(
+    ("goes", "reason"), [(False, "runs on the broken node"), (True, "is gone")], ids=["broken", "gone"]
+)
+def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up(goes: bool, reason: str) -> None:
+    """Its pods are made anew each time, and have no history of their own. `goes`: the node goes at once, and
+    KAI evicts the rest of the gang.
+    """
     here, _ = running_gang(WhileRunning.REQUEUE, l4=16)
     retry = RetryPolicy(deadline=timedelta(hours=3))
     here.policy = dataclasses.replace(here.policy, retry=retry)
@@ -198,14 +203,35 @@ def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up() -
         if on:
             runs |= {pod.metadata.uid for pod in on}
             here.condition(on[0].spec.node_name, "AcceleratedHardwareReady", "False")
+        if on and goes:
+            del here.nodes[on[0].spec.node_name]
+            here.settle()
+            for pod in here.of("a"):
+                del here.pods[pod.metadata.name]
         here.tick()
         for name in [name for name, held in here.nodes.items() if here.signs.of(held)]:
             if name not in {pod.spec.node_name for pod in here.of("a")}:
                 here.take_away(name)
     assert 2 * 3 <= len(runs) <= 2 * 10
     reasons = [pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a")]
-    assert any("runs on the broken node" in reason for reason in reasons)
+    assert any(reason in each for each in reasons)
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
+
+
+@pytest.mark.parametrize(("lease", "tries"), [("300", 0), ("86400", 1)], ids=["ended", "goes on"])
+def test_nodes_that_go_at_the_end_of_their_lease_are_no_failed_try(lease: str, tries: int) -> None:
+    here = world(stock={"l4": 0, "h100": 4})
+    here.submit("a", {"headgroup": Group("h100"), "workers": Group("h100", 1)})
+    held = here.clusters["a"]
+    notes = {f"{JOB_PARAMETER_PREFIX}maxRunDurationSeconds": lease}
+    here.clusters["a"] = replace(held, metadata=replace(held.metadata, annotations=notes))
+    run(here, 6)
+    assert here.running("a") == 2
+    here.now += timedelta(minutes=5)
+    for pod in here.of("a"):
+        del here.nodes[pod.spec.node_name]
+    here.settle()
+    assert parse_history(here.clusters["a"]).tries == tries
 
 
 def test_a_gang_that_grew_a_moment_ago_has_run_for_as_long_as_before() -> None:
