@@ -163,7 +163,8 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
         # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
         for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
             yield DeleteRunning(pod=pod)
-        message = f"{what}. Behind the gate again: {many(len(passed), 'pod')}."
+        # Not how many: a cache may learn of one deletion after another, and each number would be an Event.
+        message = f"{what}. All of its pods go back behind the gate."
         yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
 
 

@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.lease import RUN
 from muster.controller.gangs.retry import REFUSED, TRIES, RetryHistory, parse_history, to_annotations
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kai.labels import is_gated
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
-from muster.model.names import JOB_PARAMETER_PREFIX, NODES_MISSING_ANNOTATION
+from muster.model.names import NODES_MISSING_ANNOTATION
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group, replace
@@ -218,15 +220,28 @@ def test_a_gang_that_breaks_each_node_it_starts_on_backs_off_and_is_given_up(goe
     assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
 
 
+def test_pods_that_are_seen_to_go_one_after_another_are_one_event() -> None:
+    here, broken = running_gang(WhileRunning.REQUEUE)
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    here.settle()
+    here.now += here.policy.node_loss_grace
+    decisions = [here.decided("a")]
+    del here.pods[next(pod.metadata.name for pod in here.of("a") if pod.spec.node_name != broken)]
+    decisions.append(here.decided("a"))
+    events = [each for decision in decisions for each in decision.actions if isinstance(each, EmitEvent)]
+    assert len(events) == 2
+    assert len(set(events)) == 1
+
+
 @pytest.mark.parametrize(("lease", "tries"), [("300", 0), ("86400", 1)], ids=["ended", "goes on"])
 def test_nodes_that_go_at_the_end_of_their_lease_are_no_failed_try(lease: str, tries: int) -> None:
     here = world(stock={"l4": 0, "h100": 4})
     here.submit("a", {"headgroup": Group("h100"), "workers": Group("h100", 1)})
-    held = here.clusters["a"]
-    notes = {f"{JOB_PARAMETER_PREFIX}maxRunDurationSeconds": lease}
-    here.clusters["a"] = replace(held, metadata=replace(held.metadata, annotations=notes))
     run(here, 6)
     assert here.running("a") == 2
+    for key, request in here.requests.items():
+        spec = replace(request.spec, parameters={RUN: lease})
+        here.requests[key] = replace(request, spec=spec)
     here.now += timedelta(minutes=5)
     for pod in here.of("a"):
         del here.nodes[pod.spec.node_name]
