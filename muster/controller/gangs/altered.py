@@ -1,15 +1,17 @@
 """What the cluster's webhooks and policies have made of an object that we created.
 
 They may add to it. What we set has to be there as we set it: by our labels and annotations the object is
-found again, and by the rest of a request the cloud provisions. Pure: compares what was sent and what came
-back.
+found again, by the rest of a request the cloud provisions, and a pod keeps as much as it asks for. Pure:
+compares what was sent and what came back.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.demand import amounts_once
+from muster.controller.gangs.objects import Pod, ProvisioningRequest
 from muster.controller.kube.resource import Object
+from muster.model.pods import figure
 
 T = TypeVar("T", bound=Object)
 
@@ -22,6 +24,8 @@ def alterations(sent: T, made: T) -> list[str]:
     ]
     if isinstance(sent, ProvisioningRequest) and isinstance(made, ProvisioningRequest):
         found += _request_alterations(sent, made)
+    if isinstance(sent, Pod) and isinstance(made, Pod):
+        found += _pod_alterations(sent, made)
     return found
 
 
@@ -34,6 +38,18 @@ def _request_alterations(sent: ProvisioningRequest, made: ProvisioningRequest) -
     yield from _different("spec.parameters", before.parameters, after.parameters)
     if before.pod_sets != after.pod_sets:
         yield "spec.podSets are others"
+
+
+def _pod_alterations(sent: Pod, made: Pod) -> Iterator[str]:
+    """A placeholder that keeps less than a pod of its gang needs, or stands elsewhere, keeps nothing."""
+    yield from _different("spec.nodeSelector", sent.spec.node_selector, made.spec.node_selector)
+    if made.spec.containers == sent.spec.containers:
+        return  # As nearly always; to add amounts up takes longer.
+    left = amounts_once(made.spec)
+    for name, amount in amounts_once(sent.spec).items():
+        if left.get(name, 0) < amount:
+            there = figure(name, left[name]) if name in left else None
+            yield _instead(f"its request of {name}", there, figure(name, amount))
 
 
 def _different(path: str, sent: Mapping[str, str], made: Mapping[str, str]) -> Iterator[str]:

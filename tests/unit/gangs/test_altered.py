@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from muster.controller.gangs.altered import alterations
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import Placeholder, ProvisioningRequest
 from muster.controller.gangs.templates import PARAMETERS
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GPU_RESOURCE, POOL_LABEL
 from tests.unit.admission.gang_world import PLAIN, POLICY, World
 from tests.unit.gangs.paper import flavor_policy
 
@@ -65,6 +66,27 @@ def test_what_a_webhook_adds_is_no_alteration() -> None:
 )
 def test_each_alteration_names_the_field_and_both_values(made: ProvisioningRequest, words: str) -> None:
     assert alterations(SENT, made) == [words]
+
+
+def placeholder(pool: str = "l4", **requests: str) -> Placeholder:
+    needs = {name.replace("gpu", GPU_RESOURCE): amount for name, amount in requests.items()}
+    spec = {"nodeSelector": {POOL_LABEL: pool}, "containers": [{"resources": {"requests": needs}}]}
+    return msgspec.convert({"metadata": {}, "spec": spec}, Placeholder)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (placeholder(cpu="4000m", gpu="8", memory="1Gi"), []),
+        (placeholder(cpu="500m", gpu="8"), ["its request of cpu is 500m instead of 4"]),
+        (placeholder(cpu="5"), [f"its request of {GPU_RESOURCE} is missing instead of 8"]),
+        (placeholder("h100", cpu="4", gpu="8"), [f"spec.nodeSelector.{POOL_LABEL} is h100 instead of l4"]),
+    ],
+)
+def test_a_placeholder_keeps_what_it_asks_for_where_it_asks_for_it(
+    made: Placeholder, words: list[str]
+) -> None:
+    assert alterations(placeholder(cpu="4", gpu="8"), made) == words
 
 
 def with_parameters(**values: str) -> GangPolicy:
