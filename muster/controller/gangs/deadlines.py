@@ -129,13 +129,18 @@ def stalls_at(
 ) -> tuple[datetime, PlaceholderSet] | None:
     """When nothing came for so long, and for which set. While nodes boot, or are yet to be asked for, none
     has stalled. A gang without any node costs nothing: it waits, unless none is to come, and then it fails as
-    a ProvisioningRequest does: gangs of lower priority wait for it.
+    a ProvisioningRequest does: gangs of lower priority wait for it. Once all have a node, one that is broken
+    and stays open is one that has not come.
     """
     listed = tuple(requests)
     sets = [each for each in listed if isinstance(each, PlaceholderSet)]
     keeps = len(sets) < len(listed) or any(each.bound or each.ended for each in sets)
+    are_bound = all(each.is_bound for each in sets)
     short = (
-        each for each in sets if not (each.is_bound or each.lacks_pods(now) or each.waits_for == BOOTING)
+        each
+        for each in sets
+        if (each.standing + len(each.lost) if are_bound else each.bound) < each.count
+        and not (each.lacks_pods(now) or each.waits_for == BOOTING)
     )
     moments = (
         (_past(each.waits_since, now) or now, each) for each in short if keeps or each.waits_for in NONE_COMES

@@ -82,7 +82,7 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
         return sum(pod_set.count for pod_set in self.spec.pod_sets)
 
     progressed_at: datetime | None = None
-    """When the last of the nodes on which it stands came, or it was asked for."""
+    """When the last of its nodes came, or stopped to report, or it was asked for."""
 
     def resting(self, now: datetime) -> tuple[Placeholder, ...]:
         """Those whose places are not tried again yet."""
@@ -219,7 +219,7 @@ def _set(
         held_as=taint,
         bound=sum(1 for pod in held if pod.spec.node_name),
         standing=len(standing),
-        progressed_at=max((asked_at, *(_bound_since(pod, places) for pod in standing)), key=_order),
+        progressed_at=max((asked_at, *(_bound_since(pod, places) for pod, _ in placed)), key=_order),
         untainted=untainted,
         lost=tuple(pod for pod, place in placed if not place.admits(pod, is_back=True)),
         kept=tuple(_kept_fields(template) for template in templates),
@@ -308,8 +308,8 @@ def _ending(ended: Iterable[Placeholder]) -> str:
 
 def _bound_since(pod: Placeholder, places: Mapping[str, _Place]) -> datetime | None:
     bound = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    is_ready = places[pod.spec.node_name].node.status.since("Ready")
-    return max((bound.last_transition_time if bound else None, is_ready), key=_order)
+    ready = places[pod.spec.node_name].node.status.condition("Ready")
+    return max((each.last_transition_time if each else None for each in (bound, ready)), key=_order)
 
 
 def _order(moment: datetime | None) -> float:

@@ -13,6 +13,7 @@ import pytest
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
 from muster.controller.gangs.objects import Taint
+from muster.controller.gangs.retry import parse_history
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import State
@@ -67,6 +68,21 @@ def test_a_gang_that_waits_gets_one_other_node_for_a_broken_one_and_keeps_its_qu
     for _ in range(60):
         tick(world, seen)
     assert world.ended == ["a"]
+
+
+def test_nodes_that_are_neither_used_nor_closed_are_not_paid_for_until_the_deadline() -> None:
+    """Of many at once, or with `most: 0`, such a node keeps its placeholder."""
+    world, ended = world_of(l4=3), 0
+    world.submit("a", {"main": ("l4", 3)})
+    for part in (world.kueue, world.settle, world.cloud):
+        part()
+    SIGNS["label"](world, sorted(kept_nodes(world))[0])
+    while world.workloads["a"].spec.active and ended < 60:
+        world.tick(SECONDS)
+        world.sweep()
+        ended += 1
+    assert 10 <= ended < 20
+    assert "2 of 3 l4 nodes" in parse_history(world.workloads["a"]).last_failure
 
 
 @pytest.mark.parametrize("sign", ["condition", "taint", "label"])
