@@ -280,11 +280,14 @@ def delete_all(attempt: Attempt) -> tuple[Delete, ...]:
     return deletions(attempt.requests, attempt.templates, attempt.placeholders)
 
 
-def without_policy(attempt: Attempt) -> tuple[tuple[Delete, ...], datetime | None]:
+def without_policy(
+    attempt: Attempt, *, since: datetime | None = None
+) -> tuple[tuple[Delete, ...], datetime | None]:
     """What becomes of nodes that placeholders keep while no policy says what for, and until when they are
-    kept: they are paid for. What a cloud has booked ends by itself.
+    kept: they are paid for. What a cloud has booked ends by itself. `since`: when the policy was missed;
+    without it the last progress counts.
     """
-    kept_since = attempt.last_progress
+    kept_since = since or attempt.last_progress
     if kept_since is None or not any(isinstance(each, PlaceholderSet) for each in attempt.attempted):
         return (), None
     until = kept_since + stall_after(GangPolicy())

@@ -69,6 +69,7 @@ from muster.controller.kueue.without_quota import (
 )
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import POD_SET_LABEL
+from muster.model.quantities import format_duration
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
@@ -181,8 +182,9 @@ def _with_unresolved_flavor(snapshot: WorkloadSnapshot) -> Decision | None:
     if not snapshot.unresolved_flavor:
         return None
     policy = snapshot.policy or GangPolicy()
-    whole = _pending_deadline(snapshot, policy)
-    limit = replace(whole, at=min(whole.at, whole.began + FLAVOR_CACHE_GRACE))
+    # A scale-up never leaves its quota, so its time starts again with each attempt.
+    since = scale_up.attempt_started(snapshot) if snapshot.keeps_quota else snapshot.began
+    limit = Deadline(since + min(policy.queue_timeout, FLAVOR_CACHE_GRACE), since, "queueTimeout")
     if limit.at <= snapshot.now:
         return release_and_retry(snapshot, policy, snapshot.unresolved_flavor)
     message = format_wait(f"requests nothing: {snapshot.unresolved_flavor}", limit)
@@ -190,17 +192,21 @@ def _with_unresolved_flavor(snapshot: WorkloadSnapshot) -> Decision | None:
 
 
 def _without_policy(snapshot: WorkloadSnapshot) -> Decision | None:
-    """What it needs is unknown. Its quota is bounded all the same."""
+    """What it needs is unknown. Its quota is bounded all the same, from when the policy was missed: a bad
+    edit costs nobody the place in a cloud's queue that it has waited for.
+    """
     if snapshot.policy is not None:
         return None
-    limit = _pending_deadline(snapshot, GangPolicy())
-    if limit.at <= snapshot.now:
+    length, check_state = GangPolicy().queue_timeout, snapshot.check_state
+    limit = format_duration(length)
+    said = set_pending(snapshot, f"waits for an accepted GangPolicy (see its conditions) (limit {limit})")
+    # The time of a check that is Pending is that of its words.
+    written = check_state.last_transition_time if check_state else None
+    since = snapshot.now if said else min(written or scale_up.attempt_started(snapshot), snapshot.now)
+    if since + length <= snapshot.now:
         return release_and_retry(snapshot, GangPolicy(), "there is no accepted GangPolicy")
-    message = format_wait("waits for an accepted GangPolicy (see its conditions)", limit)
-    released, until = without_policy(snapshot)
-    return Decision(
-        actions=(*set_pending(snapshot, message), *released), requeue_at=min(limit.at, until or limit.at)
-    )
+    released, until = without_policy(snapshot, since=since)
+    return Decision(actions=(*said, *released), requeue_at=until or since + length)
 
 
 def _provisioning(snapshot: WorkloadSnapshot) -> Decision:
@@ -251,14 +257,6 @@ def _release_deleted(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
 def _removal(snapshot: WorkloadSnapshot) -> str:
     what = "does not exist" if snapshot.check_is_gone else "is being deleted"
     return f"AdmissionCheck {snapshot.check} {what}"
-
-
-def _pending_deadline(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Deadline:
-    """How long it may hold its quota without a request. A scale-up never leaves it, so its time
-    starts again with each attempt.
-    """
-    since = scale_up.attempt_started(snapshot) if snapshot.keeps_quota else snapshot.began
-    return Deadline(since + policy.queue_timeout, since, "queueTimeout")
 
 
 def _assemble(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
@@ -317,10 +315,9 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     message = format_provisioned(snapshot.gang)
     actions = _set_ready(snapshot, message, claims)
     check_state = snapshot.check_state
-    since = check_state.last_transition_time if check_state and check_state.state == State.READY else None
-    limit = ready_deadline(
-        snapshot.current.values(), since=since or snapshot.now, policy=policy, now=snapshot.now
-    )
+    written = check_state.last_transition_time if check_state and check_state.state == State.READY else None
+    since = written or snapshot.now
+    limit = ready_deadline(snapshot.current.values(), since=since, policy=policy, now=snapshot.now)
     if not actions and limit.at <= snapshot.now:
         # Other checks keep Kueue from admitting it, and the booking does not wait for them.
         return release_and_retry(

@@ -775,10 +775,12 @@ def test_a_gang_that_preempts_gets_the_idle_nodes_and_buys_none() -> None:
     assert set(world.nodes) == bought
 
 
-def test_nodes_are_not_paid_for_while_no_policy_says_what_for() -> None:
-    world = world_of(l4=2)
+@pytest.mark.parametrize("waited", [2, 10])
+def test_nodes_are_not_paid_for_while_no_policy_says_what_for(waited: int) -> None:
+    """`waited`: minutes, while the rest of its nodes boots."""
+    world = Stamped(stock={"l4": 2, "h100": 0}, quota=9, policy=PLACED, words=BOOTING)
     world.submit("a", {"main": ("l4", 4)})
-    for _ in range(2):
+    for _ in range(waited):
         tick(world)
     assert len(world.nodes) == 2
     world.policy = None  # type: ignore[assignment]  # a policy that is deleted, or refused
