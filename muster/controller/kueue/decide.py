@@ -74,6 +74,9 @@ from muster.model.quantities import format_duration
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
 
+KUEUE_STARTS_WITHIN: Final = timedelta(seconds=30)
+"""After this time a gang that is Ready counts as held up: Kueue is away."""
+
 Phase = Callable[[WorkloadSnapshot], Decision | None]
 
 
@@ -337,11 +340,13 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     )
     clean = remove_claims(snapshot) if actions else ()
     cleaned: tuple[Action, ...] = (*freed, *delete_outdated(snapshot), *clean)
+    starts_by = since + KUEUE_STARTS_WITHIN
+    # Its nodes may change meanwhile.
+    is_held_up = any(_blocking_checks(snapshot)) or starts_by <= snapshot.now
     return Decision(
         actions=(*cleaned, *actions, *event),
-        requeue_at=limit.at,
-        # Its nodes may change meanwhile.
-        waits_for_nodes=any(_blocking_checks(snapshot)),
+        requeue_at=limit.at if is_held_up else min(limit.at, starts_by),
+        waits_for_nodes=is_held_up,
         is_final=not (cleaned or snapshot.is_scale_up),
     )
 

@@ -368,6 +368,18 @@ def write_now(world: World, **words: str) -> None:
     world.workloads["a"] = msgspec.structs.replace(held, status=status)
 
 
+def test_the_nodes_of_a_ready_gang_are_looked_at_while_kueue_is_away() -> None:
+    """A taint in these minutes, and Kueue would start it in part when it comes back."""
+    world = World()
+    ready_after(world, 0 * MINUTE)
+    write_now(world)
+    wake = decide(world.snapshot("a")).requeue_at
+    assert wake is not None
+    assert wake <= world.now + MINUTE
+    world.now = wake
+    assert decide(world.snapshot("a")).waits_for_nodes
+
+
 def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_the_end() -> None:
     """A day after the policy was missed, however long the gang has waited in a cloud's queue before."""
     world = World()
