@@ -647,6 +647,15 @@ def test_a_placeholder_has_the_runtime_class_of_its_pod_and_no_overhead_twice() 
     )
 
 
+def test_placeholders_end_without_us_and_not_before_the_last_pool_of_their_gang_has_had_its_time() -> None:
+    world = world_of(h100=1)
+    world.submit("a", {"big": ("h100", 1), "small": ("l4", 1)})
+    for part in (world.kueue, world.settle, world.cloud, world.cloud):
+        part()
+    lifetimes = {each.max_lifetime for each in world.decided("a").actions if isinstance(each, CreateSet)}
+    assert lifetimes == {PLACED.queue_timeout + 2 * PLACED.provision_timeout}
+
+
 def test_a_gang_has_so_many_placeholders_in_all_its_pools() -> None:
     """Each of its pools alone is within the bound."""
     flavors = tuple(dataclasses.replace(each, max_nodes=5_000) for each in BOTH.flavors)
