@@ -17,7 +17,7 @@ with flex-start with queued provisioning").
 """
 RUN: Final = "maxRunDurationSeconds"
 CLOCK_SKEW: Final = timedelta(minutes=1)
-"""How far the clocks of two machines may differ."""
+"""How far apart two programs may date one moment."""
 
 
 def lease_end(request: ProvisioningRequest) -> datetime | None:

@@ -195,8 +195,8 @@ def _with_unresolved_flavor(snapshot: WorkloadSnapshot) -> Decision | None:
 
 
 def _without_policy(snapshot: WorkloadSnapshot) -> Decision | None:
-    """What it needs is unknown. Its quota is bounded all the same, from when the policy was missed: a bad
-    edit costs nobody the place in a cloud's queue that it has waited for.
+    """What it needs is unknown. Its quota is bounded all the same. The time counts from when the policy was
+    missed: after a bad edit a gang keeps its place in the cloud's queue.
     """
     if snapshot.policy is not None:
         return None

@@ -15,7 +15,7 @@ from typing import Final
 from muster.controller.gangs.actions import Delete, EmitEvent, deletions
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.lease import first_end
+from muster.controller.gangs.lease import CLOCK_SKEW, first_end
 from muster.controller.gangs.missing import missing
 from muster.controller.gangs.outages import is_silent
 from muster.controller.gangs.progress import format_missing, format_release, format_silent
@@ -32,8 +32,6 @@ from muster.model.quantities import format_duration
 from muster.model.waiting import clock, refused, rounded
 
 RECHECK_INTERVAL: Final = timedelta(minutes=1)
-_CLOCK_SKEW: Final = timedelta(minutes=1)
-"""Between the end of a lease, as it was announced, and the cloud's report that it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +158,7 @@ def _lasts_at(snapshot: WorkloadSnapshot, policy: GangPolicy) -> datetime | None
         return None
     lasts = admitted + policy.retry.max
     ends = _end(snapshot)
-    is_over = snapshot.now >= lasts or (ends is not None and snapshot.now >= ends - _CLOCK_SKEW)
+    is_over = snapshot.now >= lasts or (ends is not None and snapshot.now >= ends - CLOCK_SKEW)
     return None if is_over else lasts
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_name
+from muster.controller.gangs.lease import CLOCK_SKEW
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec
@@ -36,8 +37,6 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN
 from muster.model.work import WORK
 
-_CLOCK_SKEW: Final = timedelta(minutes=1)
-"""Between moments of one reservation of quota, as several programs write them."""
 _GATED_KINDS: Final = frozenset({"Pod", *(each.kind for each in WORK if each.serves)})
 """Owners of Workloads whose pods are there before their quota."""
 START_WATCH_LIMIT: Final = timedelta(minutes=30)
@@ -177,7 +176,7 @@ class WorkloadSnapshot(Attempt):
         from the same condition how long one has queued (pkg/workload/workload.go of 0.19.2, QueuedWaitTime).
         """
         history, back = self.history, self.workload.status.since("Requeued")
-        began = back or (min(history.first_try, self.now) + _CLOCK_SKEW if history.first_try else None)
+        began = back or (min(history.first_try, self.now) + CLOCK_SKEW if history.first_try else None)
         if began and (ended := self.ran_until) and ended > began:
             # It has run since its last try, and was not stopped by us: that run is the end of its failures.
             return replace(history, tries=0, first_try=None)
