@@ -69,6 +69,10 @@ def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
     return (*_PYTEST, "-q", f"tests/{folder}", *extra)
 
 
+def _build(*names: str) -> tuple[str, ...]:
+    return (*_PYTHON, "muster", "local", "build", *(word for name in names for word in ("--only", name)))
+
+
 _PYTHON: Final = (sys.executable, "-m")
 _LOCAL: Final = "tests/integration/local"
 _KUBEFLOW: Final = ("trainer", "training-operator", "mpi-operator")
@@ -113,12 +117,8 @@ SUITES: Final = {
             35,
             (
                 (*_PYTHON, "muster", "local", "build"),
-                # No local cluster needs it: programs in Pulumi YAML are tested with it.
-                (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
-                (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
-                (*_PYTHON, "muster", "local", "build", "--only", "jobset"),
-                (*_PYTHON, "muster", "local", "build", "--only", "lws"),
-                (*_PYTHON, "muster", "local", "build", "--only", "kuberay-validator"),
+                # No local cluster needs them. Programs in Pulumi YAML are tested with the first.
+                _build("pulumi-language-yaml", "kueue-player", "jobset", "lws", "kuberay-validator"),
             ),
         ),
         # Only the long tests of integration need it.
@@ -126,7 +126,7 @@ SUITES: Final = {
             "kubeflow",
             600,
             0,
-            tuple((*_PYTHON, "muster", "local", "build", "--only", each) for each in _KUBEFLOW),
+            (_build(*_KUBEFLOW),),
         ),
         # By folder: what a folder shares, it starts once.
         Suite(
@@ -150,7 +150,7 @@ SUITES: Final = {
             "karpenter",
             900,
             900,
-            ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
+            (_build("karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
         # Its programs take minutes to compile, too. It runs after `local`, because it starts a local cluster.
         Suite(
@@ -158,10 +158,7 @@ SUITES: Final = {
             3600,
             3600,
             (
-                *(
-                    (*_PYTHON, "muster", "local", "build", "--only", each)
-                    for each in ("kai", "kai-player", "karpenter", *_KUBEFLOW)
-                ),
+                _build("kai", "kai-player", "karpenter", *_KUBEFLOW),
                 ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
             ),
         ),

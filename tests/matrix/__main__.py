@@ -45,8 +45,7 @@ def main() -> int:
 
 def _run(minor: str, suite: str) -> Result:
     os.environ[KUBERNETES_VARIABLE] = minor
-    for name in _PROGRAMS:
-        everything.ensure_only(name)
+    everything.ensure_only(*_PROGRAMS)
     versions = load().programs
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"

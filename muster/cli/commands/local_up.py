@@ -140,18 +140,23 @@ def _already_up(cluster: LocalCluster, scheduler: Scheduler, autoscaler: Autosca
 
 _BUILD_EXAMPLES = """
 muster local build
-muster local build --only kai
+muster local build --only kai --only karpenter
 """
 
 
 @command(examples=_BUILD_EXAMPLES)
 @click.option(
-    "--only", default="", metavar="NAME", help="Build one program, image or asset, or everything of `kai`."
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Build one program, image or asset, or everything of `kai`. May be given several times.",
 )
 @click.option("--base", type=FILE, metavar="FILE", help="Root file system (tar) for the Python images.")
 @click.option("--artifacts", type=FILE, metavar="FILE", help="Write the paths of what was built here, JSON.")
 @programs_option
-def local_build(*, only: str, base: Path | None, artifacts: Path | None, programs: str | None) -> None:
+def local_build(
+    *, only: tuple[str, ...], base: Path | None, artifacts: Path | None, programs: str | None
+) -> None:
     """Get the programs and images of the local cluster, and start nothing.
 
     Results are kept in a cache. After Ctrl-C the next run continues with what is missing.
@@ -160,7 +165,7 @@ def local_build(*, only: str, base: Path | None, artifacts: Path | None, program
     chosen = everything.chosen_programs(programs)
     if only:
         with building():
-            built = everything.ensure_only(only, base=base, programs=chosen)
+            built = everything.ensure_only(*only, base=base, programs=chosen)
         for kind, where in built:
             click.echo(f"{kind}: {where}")
     else:

@@ -204,13 +204,13 @@ def ensure_all(
 
 
 def ensure_only(
-    name: str, *, base: Path | None = None, programs: Programs | None = None
+    *names: str, base: Path | None = None, programs: Programs | None = None
 ) -> list[tuple[str, str]]:
-    """Make one program, image or asset, or all programs of the directory of this name.
+    """Make the program, image or asset of each name, or all programs of the directory of this name.
 
     Returns (kind, path or reference) of each.
     """
-    return Run(Cache(), base=base, source=programs).only(name)
+    return Run(Cache(), base=base, source=programs).only(*names)
 
 
 def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -425,30 +425,34 @@ class Run:
             folders = {name: ensure_asset(self.cache, self.go, self.versions.assets[name]) for name in assets}
         return made, folders
 
-    def only(self, name: str) -> list[tuple[str, str]]:
-        """Make what has this name or is in the folder of this name: (kind, path or reference) of each."""
-        made: list[tuple[str, str]] = []
-        meant = PLAYER if name == RECORDER else name
-        programs = [each for each in self.versions.programs.values() if _is_meant(each, meant)]
-        for program in programs:
+    def only(self, *names: str) -> list[tuple[str, str]]:
+        """Make what has one of these names or is in a folder of it: (kind, path or reference) of each."""
+        programs: dict[str, Program] = {}
+        assets: dict[str, Asset] = {}
+        for name in names:
+            meant = PLAYER if name == RECORDER else name
+            of_name = {key: each for key, each in self.versions.programs.items() if _is_meant(each, meant)}
+            of_asset = {key: each for key, each in self.versions.assets.items() if _is_meant(each, name)}
+            if not (of_name or of_asset or name in _PYTHON_IMAGES):
+                known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
+                raise LocalClusterError(
+                    f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}"
+                )
+            programs |= of_name
+            assets |= of_asset
+        for program in programs.values():
             self.board.add(program.name, program.seconds)
-        if name in _PYTHON_IMAGES:
+        for name in set(_PYTHON_IMAGES).intersection(names):
             self.board.add(f"image {name}", STEPS["python images"])
         with shown(self.board), self._ending_children():
-            paths = self.programs(programs)
-            made += [("program", str(path)) for path in paths.values()]
-            if name in BINARY_IMAGES:
-                made.append(("image", self.images.binary(name, paths[name]).reference))
-            for asset in self.versions.assets.values():
-                if _is_meant(asset, name):
-                    made.append(("asset", str(ensure_asset(self.cache, self.go, asset))))
-            if image := self._python_image(name, paths):
-                made.append(("image", image.reference))
-        if not made:
-            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
-            raise LocalClusterError(
-                f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}"
-            )
+            paths = self.programs([*programs.values()])
+            made = [("program", str(path)) for path in paths.values()]
+            made += [("asset", str(ensure_asset(self.cache, self.go, each))) for each in assets.values()]
+            for name in names:
+                if name in BINARY_IMAGES:
+                    made.append(("image", self.images.binary(name, paths[name]).reference))
+                if image := self._python_image(name, paths):
+                    made.append(("image", image.reference))
         return made
 
     def _python_image(self, name: str, programs: Mapping[str, Path]) -> Image | None:

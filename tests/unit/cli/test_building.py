@@ -28,12 +28,12 @@ def test_ctrl_c_names_what_is_kept(
 def test_quiet_leaves_out_the_progress_and_keeps_the_result(
     options: list[str], shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def built(*_: object, **__: object) -> list[tuple[str, str]]:
+    def built(*names: str, **_: object) -> list[tuple[str, str]]:
         print("1 of 2 done", file=sys.stderr)
-        return [("program", "/x")]
+        return [("program", f"/{name}") for name in names]
 
     monkeypatch.setattr(everything, "ensure_only", built)
-    assert main(["local", "build", "--only", "x", *options]) == 0
+    assert main(["local", "build", "--only", "x", "--only", "y", *options]) == 0
     found = capsys.readouterr()
-    assert found.out == "program: /x\n"
+    assert found.out == "program: /x\nprogram: /y\n"
     assert bool(found.err) is shown
