@@ -7,6 +7,7 @@ rejections, create_errors.py the others.
 """
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -54,6 +55,12 @@ from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.informer import Informer
 from muster.model.names import OWN_PREFIX
 
+ALLOWED_FOR: Final = 30.0
+"""Seconds for which a pod that was allowed answers for others like it. A quota, an account or a policy that
+changes meanwhile is noticed by the gangs after it.
+"""
+_CONTAINERS: Final = ("containers", "initContainers")
+
 
 class StaleDecision(Conflict):
     """The object is not any more what the decision was made from. Nothing was done; decide again."""
@@ -77,13 +84,21 @@ class Requests:
         self._client, self._caches = client, caches
         self._taints = NodeTaints(client, remember=partial(self.remember, NODE))
         self._startup = Startup(clock)
+        self._clock = clock
+        self._allowed: dict[bytes, float] = {}
         self._log = structlog.get_logger("requests")
 
     async def try_pod(self, body: Json, *, pod_set: str, attempt: str) -> None:
-        """Raises CreateRejected where the API server would refuse a pod of this PodSet."""
-        key = _key(body)
+        """Raises CreateRejected where the API server would refuse a pod of this PodSet. One like it that was
+        allowed a moment ago answers for it: the jobs of a sweep differ in their arguments.
+        """
+        key, alike, now = _key(body), _judged(body), self._clock()
+        _forget(self._allowed, before=now - ALLOWED_FOR)
+        if alike in self._allowed:
+            return
         try:
             await self._client.try_create(POD, body, namespace=key.namespace)
+            self._allowed.setdefault(alike, now)
         except ApiError as error:
             if is_no_verdict(error):
                 self._log.info("no dry run", name=key.name, pod_set=pod_set, error=str(error))
@@ -265,6 +280,22 @@ def _key(body: Json) -> Key:
     return Key(body["metadata"]["namespace"], body["metadata"]["name"])
 
 
+def _judged(body: Json) -> bytes:
+    """A digest of what admission judges a pod by: all but its name, its job and its command lines."""
+    kept = {
+        name: value for name, value in body["metadata"].items() if name not in ("name", "ownerReferences")
+    }
+    spec = {
+        name: [_without_command(each) for each in value] if name in _CONTAINERS else value
+        for name, value in body["spec"].items()
+    }
+    return hashlib.sha256(msgspec.json.encode((kept, spec))).digest()
+
+
+def _without_command(container: Json) -> Json:
+    return {name: value for name, value in container.items() if name not in ("command", "args")}
+
+
 def _attempt(body: Json) -> str:
     return str(body["metadata"]["labels"].get(ATTEMPT, ""))
 
@@ -316,13 +347,14 @@ class Startup:
         if not (is_trouble or _WORDS.search(words)):
             return False
         now = self._clock()
-        self._forget(before=now - _REMEMBERED)
+        _forget(self._since, before=now - _REMEMBERED)
         return now - self._since.setdefault(name, now) < PATIENCE
 
-    def _forget(self, *, before: float) -> None:
-        """The oldest are first: what is there keeps its place."""
-        while self._since:
-            oldest = next(iter(self._since))
-            if self._since[oldest] >= before:
-                return
-            del self._since[oldest]
+
+def _forget(times: dict[Any, float], *, before: float) -> None:
+    """The oldest are first: what is there keeps its place."""
+    while times:
+        oldest = next(iter(times))
+        if times[oldest] >= before:
+            return
+        del times[oldest]

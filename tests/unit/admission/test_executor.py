@@ -25,7 +25,7 @@ from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, unp
 from muster.controller.gangs.create_errors import CreateRejected, NameTaken, failure_of
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Condition
-from muster.controller.gangs.requests import Requests, StaleDecision
+from muster.controller.gangs.requests import ALLOWED_FOR, Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.templates import Json
 from muster.controller.kube.errors import Conflict, Forbidden, Invalid, ServerError
@@ -467,6 +467,41 @@ def test_a_pod_that_the_server_refuses_ends_the_attempt_before_anything_is_asked
             assert isinstance(failure_of(raised.value), outcome)
             assert raised.value.attempt == "this"
         assert (("provisioningrequests", _SPACE, "asked") in hands.server.objects) is (outcome is None)
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "tries"),
+    [
+        ({"containers": [{"name": "train", "args": ["--seed=2"]}]}, ALLOWED_FOR, 1),
+        ({"containers": [{"name": "train", "args": ["--seed=2"]}]}, ALLOWED_FOR + 1, 2),
+        ({"containers": [{"name": "train", "args": ["--seed=1"], "env": [{"name": "no good"}]}]}, 0, 2),
+        ({"containers": [{"name": "train", "args": ["--seed=1"]}], "serviceAccountName": "nobody"}, 0, 2),
+    ],
+)
+def test_the_jobs_of_a_sweep_try_one_pod(pod: Json, seconds: float, tries: int) -> None:
+    async def scenario(hands: Hands) -> None:
+        for each in ({"containers": [{"name": "train", "args": ["--seed=1"]}]}, pod):
+            body = {
+                "metadata": {"namespace": _SPACE, "name": f"try-{len(hands.server.requests)}"},
+                "spec": each,
+            }
+            await hands.requests.try_pod(body, pod_set="main", attempt="this")
+            hands.seconds += seconds
+        assert len(hands.server.requests) == tries
+
+    at_work(scenario)
+
+
+def test_a_pod_that_was_refused_answers_for_no_other() -> None:
+    async def scenario(hands: Hands) -> None:
+        body = {"metadata": {"namespace": _SPACE, "name": "try"}, "spec": {"containers": [{"name": "train"}]}}
+        hands.server.write_faults.append(partial(_answer, 403, words="forbidden: exceeded quota: few"))
+        with pytest.raises(CreateRejected):
+            await hands.requests.try_pod(body, pod_set="main", attempt="this")
+        await hands.requests.try_pod(body, pod_set="main", attempt="this")
+        assert len(hands.server.requests) == 2
 
     at_work(scenario)
 
