@@ -288,7 +288,13 @@ def _run(runner: Runner, suites: Sequence[Suite], beside: Sequence[Sequence[Suit
         ]
         for row in rows:
             row.start()
-        runner.run(suites[before:])
+        try:
+            runner.run(suites[before:])
+        except KeyboardInterrupt:
+            runner.interrupt()
+            for row in rows:  # They end before their logs are closed.
+                row.join()
+            raise
         for row, log in zip(rows, logs, strict=True):
             row.join()
             log.seek(0)
