@@ -29,13 +29,15 @@ from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
-from muster.model.quantities import format_duration, many
+from muster.model.quantities import format_duration
 from muster.model.waiting import rounded
 
 PREEMPTED_WITHIN: Final = timedelta(minutes=5)
 """How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
 gate: a bound of ours. KAI decides in seconds, and what it evicts has its own time to end.
 """
+# Not how many: a cache may learn of one deletion after another, and each number would be an Event.
+_BACK: Final = "Its pods without a node go back behind the gate."
 
 
 def recall(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
@@ -84,7 +86,7 @@ def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterat
         yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
-            message=f"{what}. Behind the gate again: {many(len(back), 'pod')} without a node.",
+            message=f"{what}. {_BACK}",
         )
 
 
@@ -121,8 +123,7 @@ def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Ite
         yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
-            message=f"KAI has made no room for it within {within}. Behind the gate again: "
-            f"{many(len(pods), 'pod')} without a node.",
+            message=f"KAI has made no room for it within {within}. {_BACK}",
         )
 
 
@@ -163,7 +164,6 @@ def requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
         # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
         for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
             yield DeleteRunning(pod=pod)
-        # Not how many: a cache may learn of one deletion after another, and each number would be an Event.
         message = f"{what}. All of its pods go back behind the gate."
         yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
 

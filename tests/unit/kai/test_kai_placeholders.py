@@ -16,6 +16,7 @@ from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import FIRST_TRY, LAST_FAILURE, REFUSED, RETRY_AT, TRIES
 from muster.controller.kai.actions import Decision, DeleteUnbound, Ungate
+from muster.controller.kai.decide import decide
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
 from muster.controller.kai.objects import REQUIRED_PLACEMENT
@@ -517,10 +518,13 @@ def test_pods_that_kai_places_nowhere_in_time_go_back_behind_the_gate(altered: s
     here.now = before.requeue_at
     here.sweep()
     assert not tainted(here), "others may have what is left of the nodes"
+    snapshot = here.snapshot("a")
+    once_more = decide(changed(snapshot, pods=snapshot.pods[1:])).actions
     recalled = here.reconcile("a").actions
     assert len([each for each in recalled if isinstance(each, DeleteUnbound)]) == 3
     (event,) = (each for each in recalled if isinstance(each, EmitEvent))
     assert "on no node within 10m" in event.message
+    assert event in once_more, "a cache that learns of one deletion after another says no more"
     run(here, 2)
     assert here.gated("a") == 3, "it waits as a whole again"
     here.stock["l4"] = 3
