@@ -74,6 +74,8 @@ class View(GangView[GangOwner]):
     policy: Callable[[], GangPolicy | None]
     gathering: Gathering = field(init=False)
     _owners: GangOwners = field(init=False)
+    _lost: set[str] = field(init=False, default_factory=set)
+    """Nodes that were seen to go, while pods of them are known."""
 
     def __post_init__(self) -> None:
         GangView.__post_init__(self)
@@ -94,6 +96,7 @@ class View(GangView[GangOwner]):
 
         self.pods.store.listen(self._pod_changed)
         self.requests.store.listen(self._request_changed)
+        self.nodes.store.listen(self._node_changed)
 
     @property
     def owners(self) -> Owners:
@@ -113,7 +116,7 @@ class View(GangView[GangOwner]):
         nodes = {name: node for name in on if (node := self.nodes.get(Key("", name)))}
         # Other controllers than KubeRay count a deleted pod as one that failed.
         broken = self.signs.evicts(nodes.values()) if isinstance(cluster, RayCluster) else {}
-        snapshot = replace(snapshot, broken=broken, gone=frozenset(on - nodes.keys()))
+        snapshot = replace(snapshot, broken=broken, gone=frozenset(on & self._lost))
         if snapshot.preempting:
             snapshot = replace(snapshot, ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)))
         if not any(is_gated(pod) for pod in snapshot.pods):
@@ -136,9 +139,20 @@ class View(GangView[GangOwner]):
         }
 
     def _pod_changed(self, before: GatedPod | None, after: GatedPod | None) -> None:
-        node = self.nodes.get(Key("", before.spec.node_name)) if before and not after else None
+        if before is None or after is not None:
+            return
+        name = before.spec.node_name
+        node = self.nodes.get(Key("", name))
         if node and lease_of(node):
             self.gathering.left(node.metadata.labels.get(POOL_LABEL, ""))
+        if not self.pods.store.by_index(BY_NODE, name):
+            self._lost.discard(name)
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if after is not None:
+            self._lost.discard(after.metadata.name)
+        elif before is not None and self.pods.store.by_index(BY_NODE, before.metadata.name):
+            self._lost.add(before.metadata.name)
 
     def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
         if before and not after and lease_given(before):

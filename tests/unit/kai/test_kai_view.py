@@ -4,7 +4,7 @@ import dataclasses
 from fractions import Fraction
 
 from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
-from muster.controller.kai.actions import Ungate
+from muster.controller.kai.actions import PatchCluster, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.indexes import OF_NODES, OF_PLACEHOLDERS, OF_PODS, OF_REQUESTS, OF_TEMPLATES
 from muster.controller.kai.labels import CLUSTER_NAME
@@ -60,6 +60,28 @@ def test_a_group_that_cannot_be_read_hides_no_nodes_from_another_that_grows() ->
     ungated = [action.pod.metadata.name for action in decide(snapshot).actions if isinstance(action, Ungate)]
     assert len(ungated) == 1
     assert "good" in ungated[0]
+
+
+def test_a_node_is_gone_once_it_was_seen_to_go() -> None:
+    """The cache of pods may know of a node before that of nodes does: nothing is wrong with it."""
+    here = World(stock={"l4": 1})
+    here.queues = {"team-a": queue("team-a", quota=1)}
+    here.submit("a", {"headgroup": Group("l4")})
+    for _ in range(6):
+        here.tick()
+    (pod,), known = here.of("a"), dict(here.nodes)
+    del here.nodes[pod.spec.node_name]
+    view, cluster = view_of(here), here.clusters["a"]
+    assert not decide(view.snapshot(cluster, now=here.now)).actions
+    view.nodes.store.put(known[pod.spec.node_name])
+    assert not decide(view.snapshot(cluster, now=here.now)).actions
+    view.nodes.store.remove(known[pod.spec.node_name])
+    (noted,) = decide(view.snapshot(cluster, now=here.now)).actions
+    assert isinstance(noted, PatchCluster)
+    assert "is gone" in noted.history.last_failure
+    view.pods.store.remove(pod)
+    view.pods.store.put(replace(pod, metadata=replace(pod.metadata, uid="another")))
+    assert not decide(view.snapshot(cluster, now=here.now)).actions, "it has the name of an earlier one"
 
 
 def test_what_running_pods_hold_follows_the_policy() -> None:
