@@ -163,6 +163,7 @@ def _take_back(snapshot: BatchSnapshot, ended: Decision) -> Decision:
         if isinstance(each, PatchAnnotations)
         else each
         for each in ended.actions
+        if not isinstance(each, PatchCluster)
     )
     passed = (DeleteUnbound(pod=pod, request="") for pod in snapshot.batch.ungated if not is_bound(pod))
     return replace(ended, actions=(*noted, *passed))
@@ -555,7 +556,9 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = _note(snapshot, next_history, format_backoff(next_history))
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    return Decision(actions=(note, event, *delete_all(snapshot)), requeue_at=next_history.retry_at)
+    # On its object at once: the pod may refuse the note.
+    kept = _keep(snapshot, next_history)
+    return Decision(actions=(note, event, *kept, *delete_all(snapshot)), requeue_at=next_history.retry_at)
 
 
 def _refuse(snapshot: BatchSnapshot, reason: str) -> Decision:

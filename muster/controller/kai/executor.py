@@ -62,10 +62,11 @@ class Executor:
     ) -> None:
         """`pod_group_demands`: what the templates that are to be created are made of.
 
-        A history that the gang's object cannot take, as where those of hundreds of its groups are too long
-        together, is raised at the end: what the gang has is given back all the same.
+        A note that the gang's object or its pod cannot take, as where those of hundreds of its groups are too
+        long together or a webhook refuses pods of its kind, is raised at the end: what the gang has is given
+        back all the same.
         """
-        not_kept: ApiError | None = None
+        refused: ApiError | None = None
         for kind, group in groupby(actions, key=type):
             listed = tuple(group)
             calls = (self._one(action, cluster, pod_group_demands) for action in listed)
@@ -78,11 +79,11 @@ class Executor:
                     try:
                         await call
                     except (BadRequest, Forbidden, Invalid) as error:
-                        if kind is not PatchCluster:
+                        if kind not in (PatchCluster, PatchAnnotations):
                             raise
-                        not_kept = error
-        if not_kept:
-            raise not_kept
+                        refused = error
+        if refused:
+            raise refused
 
     async def _one(
         self, action: Action, cluster: GangOwner, pod_group_demands: Sequence[PodGroupDemand]

@@ -11,7 +11,14 @@ from muster.controller.gangs.create_errors import GateKept
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import RetryHistory
-from muster.controller.kai.actions import Action, DeleteRunning, DeleteUnbound, PatchCluster, Ungate
+from muster.controller.kai.actions import (
+    Action,
+    DeleteRunning,
+    DeleteUnbound,
+    PatchAnnotations,
+    PatchCluster,
+    Ungate,
+)
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.objects import GatedPod, RayCluster
 from muster.controller.kube.errors import Invalid, TooManyRequests
@@ -113,17 +120,20 @@ def test_a_gate_that_the_server_keeps_ends_the_attempt_in_its_words() -> None:
     asyncio.run(scenario())
 
 
-def test_what_a_gang_has_is_given_back_though_its_object_does_not_take_its_history() -> None:
+@pytest.mark.parametrize("on_its_pod", [False, True])
+def test_what_a_gang_has_is_given_back_though_its_history_is_not_taken(on_its_pod: bool) -> None:
     async def scenario() -> None:
         async with FakeApiServer().running() as server, server.client() as client:
             made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
             server.write_faults.append(lambda _: _failing(422))
             hands = Executor(client, events=cast(EventRecorder, None), requests=Requests(client, caches={}))
             pod = msgspec.convert(made, GatedPod)
-            back: tuple[Action, ...] = (PatchCluster(history=RetryHistory(tries=1)), DeleteRunning(pod=pod))
+            history = RetryHistory(tries=1)
+            note = PatchAnnotations(pod=pod, history=history, status="waits")
+            back: tuple[Action, ...] = (note if on_its_pod else PatchCluster(history=history),)
             cluster = RayCluster(metadata=ObjectMeta(name="x", namespace="a"))
             with pytest.raises(Invalid):
-                await hands.run(back, cluster=cluster, pod_group_demands=())
+                await hands.run((*back, DeleteRunning(pod=pod)), cluster=cluster, pod_group_demands=())
             assert not server.objects
 
     asyncio.run(scenario())

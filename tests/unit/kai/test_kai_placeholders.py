@@ -15,7 +15,7 @@ from muster.controller.gangs.objects import Placeholder, PlaceholderStatus, Tole
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import FIRST_TRY, LAST_FAILURE, REFUSED, RETRY_AT, TRIES
-from muster.controller.kai.actions import Decision, DeleteUnbound, Ungate
+from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
@@ -304,6 +304,30 @@ def test_a_history_is_kept_wherever_a_leader_has_died(writes: int) -> None:
     here.crash_after = None
     here.settle()
     assert here.clusters["a"].metadata.annotations[TRIES] == "1"
+
+
+class Unchangeable(PlacedWorld):
+    """A webhook refuses each change of a pod, and the executor goes on with the rest."""
+
+    def write(self, name: str, action: object) -> None:
+        if not isinstance(action, PatchAnnotations):
+            super().write(name, action)
+
+    def settle(self) -> None:
+        for _ in range(4):
+            self.quietly("a")
+
+
+def test_a_gang_whose_pods_take_no_note_of_a_failed_try_buys_nothing_more() -> None:
+    here = Unchangeable(stock={"l4": 2, "h100": 0})
+    here.queues = {"team-a": queue("team-a", quota=9)}
+    here.submit("a", PAIR)
+    minutes = 0
+    for _ in range(60):
+        here.tick()
+        minutes += len(here.nodes)
+    assert 0 < minutes <= 2 * 10
+    assert [each.reason for each in here.told] == ["GangReleased"]
 
 
 def note(here: PlacedWorld, notes: dict[str, str]) -> None:
