@@ -44,7 +44,7 @@ from muster.controller.gangs.assembly import (
 )
 from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of, pod_claims
 from muster.controller.gangs.create_errors import CreateRejected, GateKept, failure_of
-from muster.controller.gangs.deadlines import settles_at
+from muster.controller.gangs.deadlines import settles_at, words_last_until
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import ATTEMPT, promised_by
 from muster.controller.gangs.lease import format_time
@@ -237,7 +237,25 @@ def _batch(snapshot: BatchSnapshot) -> Decision:
         for pod in snapshot.batch.gated[1:]
         if STATUS in pod.metadata.annotations
     )
+    found = _keep_words(snapshot, found)
     return replace(found, actions=(*former, *found.actions)) if former else found
+
+
+def _keep_words(snapshot: BatchSnapshot, decision: Decision) -> Decision:
+    """Words that have taken the place of others stay for a while: of reasons that alternate each would be a
+    write.
+    """
+    leader = snapshot.batch.leader
+    reported = snapshot.cluster_snapshot.reported.get(leader.metadata.uid)
+    kept_until = words_last_until(reported, now=snapshot.now)
+    others = tuple(
+        each
+        for each in decision.actions
+        if not (isinstance(each, PatchAnnotations) and (each.pod, each.history) == (leader, snapshot.history))
+    )
+    if kept_until is None or others == decision.actions:
+        return decision
+    return replace(decision, actions=others, requeue_at=min(kept_until, decision.requeue_at or kept_until))
 
 
 def _hold_back(

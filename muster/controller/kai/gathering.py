@@ -16,10 +16,11 @@ from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_order import TurnIndex, TurnPosition
-from muster.controller.kai.actions import Decision
+from muster.controller.kai.actions import Decision, PatchAnnotations
 from muster.controller.kai.indexes import BY_CLUSTER, RELEASED
 from muster.controller.kai.labels import (
     CLUSTERS,
+    STATUS,
     gang_of,
     is_bound,
     is_finished,
@@ -98,6 +99,8 @@ class Gathering(TurnIndex):
         self._attempts: dict[Key, set[str]] = {}
         """Whose share is in the ledger."""
         self._changed_pods: dict[Key, None] = {}
+        self.reported: dict[str, datetime] = {}
+        """When words on a pod last took the place of others, by its uid. Losing that costs a write."""
         self._seen_policy: object = self
         """The policy by which all of this was read."""
         gangs.listen(self._owner_changed)
@@ -114,6 +117,9 @@ class Gathering(TurnIndex):
         if self._gangs.get(key) is None:
             return
         self._await_room(key, decision.shortfalls)
+        for note in decision.actions:
+            if isinstance(note, PatchAnnotations) and note.status and STATUS in note.pod.metadata.annotations:
+                self.reported[note.pod.metadata.uid] = snapshot.now
         if decision.to_preempt is None:
             self._to_preempt.pop(key, None)
         else:
@@ -248,6 +254,7 @@ class Gathering(TurnIndex):
             if self._gangs.get(key) is not None:
                 self._changed[key] = None
         if after is None:
+            self.reported.pop(pod.metadata.uid, None)
             self._changed_pods.pop(pod.key, None)
             self._put(pod.key, ())
             return

@@ -90,6 +90,8 @@ class ClusterSnapshot:
     """The split gangs that have begun to request or wait for their turn. It goes on changing, too."""
     retry_delay: timedelta = timedelta(0)
     """How long its next attempt waits for those of other gangs."""
+    reported: Mapping[str, datetime] = field(default_factory=dict)
+    """When words on a pod last took the place of others, by its uid."""
 
     @property
     def is_finished(self) -> bool:

@@ -188,6 +188,7 @@ class View(GangView[GangOwner]):
             priorities=self._classes(),
             ledger=self.gathering.ledger,
             line=self.gathering.line,
+            reported=self.gathering.reported,
         )
 
     def _classes(self) -> Mapping[str, PriorityClass]:

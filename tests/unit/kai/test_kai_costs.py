@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from muster.controller.gangs.objects import PROVISIONING_REQUEST
 from muster.controller.kai.labels import CLUSTER_NAME
 from muster.controller.kai.objects import GATED_POD, QUEUE, QueueStatus
 from muster.controller.kube.resource import Key
 from muster.model.names import GPU_RESOURCE
 from tests.unit.controller_runtime.virtual import virtual
-from tests.unit.kai.kai_fleet import Fleet
+from tests.unit.gangs.paper import with_condition
+from tests.unit.gangs.slow_api import moment
+from tests.unit.kai.kai_fleet import Fleet, replace
 from tests.unit.kai.kai_world import Group, queue
 
 RUNNING, WAITING, QUEUES = 1_000, 80, 4
@@ -104,6 +107,38 @@ def test_what_a_waiting_gang_reports_does_not_move_with_the_pods_of_others(
             assert fleet.api.calls["patch Pod"] == 50
 
     virtual(scenario())
+
+
+def test_reasons_that_alternate_change_what_a_gang_reports_twice_a_minute_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of an autoscaler that tries again and again."""
+
+    async def scenario() -> None:
+        fleet = Fleet(monkeypatch)
+        fleet.queue(queue("team-a", quota=4))
+        fleet.submit("a", {"headgroup": Group("l4")}, queue="team-a")
+        async with fleet.running():
+            fleet.accept()
+            await asyncio.sleep(60)
+            written = fleet.api.calls["patch Pod"]
+            for number in range(120):
+                _estimate(fleet, f"{number % 2} machines are left")
+                await asyncio.sleep(1)
+            assert 3 <= fleet.api.calls["patch Pod"] - written <= 5
+            _estimate(fleet, "none is left")
+            await asyncio.sleep(30)
+            assert "none is left" in fleet.status("a")
+
+    virtual(scenario())
+
+
+def _estimate(fleet: Fleet, words: str) -> None:
+    """What the autoscaler says of the request that it has accepted."""
+    (request,) = fleet.requests()
+    conditions = with_condition(request.status.conditions, "Provisioned", "False", moment(), message=words)
+    status = replace(request.status, conditions=conditions)
+    fleet.api.change(PROVISIONING_REQUEST, request, status=status)
 
 
 @pytest.mark.parametrize("kind", ["PodTemplate", "ProvisioningRequest"])
