@@ -102,16 +102,12 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     requeues = (*requeue_broken(cluster_snapshot), *note_lost_nodes(cluster_snapshot))
     if any(isinstance(each, DeleteRunning) for each in requeues):
         return Decision(actions=requeues)  # No other pod of it passes meanwhile.
+    decisions: list[Decision] = []
     try:
         batch_snapshots = cluster_snapshot.batch_snapshots
     except ValueError as error:
-        return Decision(
-            actions=(
-                *_delete_unneeded(cluster_snapshot, kept=set()),
-                *_keep_gated(cluster_snapshot, str(error)),
-            )
-        )
-    decisions: list[Decision] = []
+        batch_snapshots = ()
+        decisions.append(Decision(actions=_keep_gated(cluster_snapshot, str(error))))
     for snapshot in batch_snapshots:
         begun = any(decision.begins for decision in decisions)
         # What one batch takes of the queue is seen by the next when it is on its way.

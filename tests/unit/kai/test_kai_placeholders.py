@@ -556,6 +556,24 @@ def test_pods_that_kai_places_nowhere_in_time_go_back_behind_the_gate(altered: s
     assert here.running("a") == 3
 
 
+def test_a_gang_that_kai_refuses_to_group_after_the_gate_goes_back_and_says_why() -> None:
+    """Its pods would wait without a node, and without a word, until a person deletes them."""
+    here = ready_to_pass()
+    here.reconcile("a")
+    here.schedules = False
+    here.groups["a"] = {"headgroup": Group("l4"), "workers": Group("l4", 2, minimum=3)}
+    here.resize("a", "workers", 2)
+    run(here, 12)
+    assert here.gated("a") == 3
+    assert "minReplicas 3 above replicas 2" in here.status("a")
+    assert not here.nodes
+    here.schedules = True
+    here.groups["a"] = PAIR
+    here.resize("a", "workers", 2)
+    run(here, 4)
+    assert here.running("a") == 3
+
+
 def test_the_taint_stays_until_every_pod_has_a_node_and_no_longer_than_the_handover() -> None:
     here = ready_to_pass()
     here.reconcile("a")
