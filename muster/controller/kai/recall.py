@@ -189,16 +189,18 @@ def _note_short_run(
 ) -> Iterator[Action]:
     """A run that was short is a failed try: to start again at once would buy the next nodes for nothing."""
     retry = (cluster_snapshot.policy or GangPolicy()).retry
-    started = min((at for pod in passed if (at := pod.status.start_time)), default=None)
+    starts = [at for pod in passed if (at := pod.status.start_time)]
+    started = min(*starts, cluster_snapshot.now) if starts else None
     leases = (end for request in cluster_snapshot.requests if (end := lease_end(request)))
     is_over = any(cluster_snapshot.now >= end - CLOCK_SKEW for end in leases)
     if started is None or is_over or cluster_snapshot.now - started >= retry.max:
         return
+    last = max(map(parse_history, passed), key=lambda history: history.tries)
     noted = cluster_snapshot.noted(part)
-    if noted.refused or (noted.retry_at and noted.retry_at > started):
+    if noted.refused or noted.tries > last.tries:
         return  # Some of its pods are gone, perhaps those with the history.
     history = next_attempt(
-        max(map(parse_history, passed), key=lambda history: history.tries),
+        last,
         uid=cluster_snapshot.cluster.metadata.uid,
         began=started,
         failure=f"{what}, {rounded(cluster_snapshot.now - started)} after its start",

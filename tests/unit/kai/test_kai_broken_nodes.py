@@ -249,6 +249,20 @@ def test_nodes_that_go_at_the_end_of_their_lease_are_no_failed_try(lease: str, t
     assert parse_history(here.clusters["a"]).tries == tries
 
 
+def test_the_loss_of_a_node_is_noted_once_where_the_clocks_of_nodes_are_ahead() -> None:
+    here, lost = running_gang(WhileRunning.LEAVE)
+    for name, pod in here.pods.items():
+        status = replace(pod.status, start_time=here.now + timedelta(minutes=10))
+        here.pods[name] = replace(pod, status=status)
+    del here.nodes[lost]
+    before = here.writes
+    for _ in range(5):
+        here.settle()
+        here.now += timedelta(minutes=1)
+    assert parse_history(here.clusters["a"]).tries == 1
+    assert here.writes == before + 1
+
+
 def test_a_gang_that_grew_a_moment_ago_has_run_for_as_long_as_before() -> None:
     """Its first nodes have lasted: a broken one is no failed try, however young its last pod is."""
     here, broken = running_gang(WhileRunning.REQUEUE, l4=16)
