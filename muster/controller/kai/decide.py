@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Final
 
 from muster.controller.gangs import progress as shared
 from muster.controller.gangs.actions import Delete, EmitEvent, HoldNode, deletions
@@ -90,6 +91,11 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
 from muster.model.quantities import many
 
+_LOOK_AGAIN: Final = timedelta(seconds=1)
+"""Between two looks at a batch that another precedes, where what that one writes is not seen: the pod may be
+gone, and no watch has shown it.
+"""
+
 
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     """The decision for this scene. Deterministic, and quiet where everything is as it should be."""
@@ -112,7 +118,8 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         begun = any(decision.begins for decision in decisions)
         # What one batch takes of the queue is seen by the next when it is on its way.
         found = _batch(snapshot)
-        decisions.append(Decision(requeue_at=snapshot.now) if begun and found.begins else found)
+        later = Decision(requeue_at=snapshot.now + _LOOK_AGAIN)
+        decisions.append(later if begun and found.begins else found)
     kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
     return Decision(
         actions=(

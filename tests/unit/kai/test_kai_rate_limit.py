@@ -13,7 +13,7 @@ import pytest
 from muster.controller.gangs.rate_limit import RetryLimiter
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.requests import Requests
-from muster.controller.kai.actions import Action, Decision
+from muster.controller.kai.actions import Action, Decision, Ungate
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.objects import GangOwner
@@ -21,7 +21,8 @@ from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
-from muster.model.gangpolicy import RetryPolicy
+from muster.controller.runtime.controller import RequeueAfter
+from muster.model.gangpolicy import FlavorPolicy, RetryPolicy
 from tests.unit.gangs.paper import START
 from tests.unit.kai.kai_world import POLICY, Group, World, queue
 
@@ -141,3 +142,23 @@ def test_without_a_bound_they_come_when_their_pause_is_over() -> None:
     came = come_back(failed_together(0), minutes=4)
     assert len(came) == GANGS
     assert max(came) - min(came) < timedelta(minutes=1)
+
+
+class Lagging(World):
+    """One pod is gone, and no watch has shown it: each write to it is in vain."""
+
+    def write(self, name: str, action: object) -> None:
+        if not isinstance(action, Ungate) or action.pod.metadata.name != min(self.pods):
+            super().write(name, action)
+
+
+def test_a_pod_that_is_gone_before_the_watch_shows_it_is_not_written_to_without_a_pause() -> None:
+    """Each pod of a Deployment is a gang, and the second waits for what the first writes."""
+    there = FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1)
+    here = Lagging(policy=dataclasses.replace(POLICY, flavors=(there,)))
+    here.queues = {"team-a": queue("team-a", quota=2)}
+    here.submit("a", {"0": Group("l4"), "1": Group("l4")}, kind="Deployment")
+    here.kuberay()
+    result = asyncio.run(paced(here).reconcile(Key("ns", "a")))
+    assert isinstance(result, RequeueAfter)
+    assert result.seconds >= 1
