@@ -64,7 +64,7 @@ from muster.controller.gangs.taints import closed_for
 from muster.controller.gangs.vacated_leases import TakenLease, can_be_taken
 from muster.controller.gangs.verify import Placement, verify
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import GKE_LEASE_LABEL
+from muster.model.names import GKE_LEASE_LABEL, PLACEHOLDER_NAMESPACE
 from muster.model.quantities import format_duration
 
 TURN_RECHECK: Final = timedelta(minutes=1)
@@ -287,13 +287,20 @@ def without_policy(
     kept: they are paid for. What a cloud has booked ends by itself. `since`: when the policy was missed;
     without it the last progress counts.
     """
-    kept_since = since or attempt.last_progress
-    if kept_since is None or not any(isinstance(each, PlaceholderSet) for each in attempt.attempted):
+    asked = [each for each in attempt.templates if is_asked_by_pods(each)]
+    # Also of a set whose templates went before them: the deletion of one of its placeholders has failed.
+    made = [
+        pod.metadata.creation_timestamp
+        for pod in attempt.placeholders
+        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE
+    ]
+    kept_since = since or attempt.last_progress or max(filter(None, made), default=None)
+    if kept_since is None or not (asked or made):
         return (), None
     until = kept_since + stall_after(GangPolicy())
     if attempt.now < until:
         return (), until
-    return deletions((), filter(is_asked_by_pods, attempt.templates), attempt.placeholders), None
+    return deletions((), asked, attempt.placeholders), None
 
 
 def pod_sets(spec: RequestSpec) -> str:

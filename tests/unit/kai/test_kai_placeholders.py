@@ -662,12 +662,16 @@ def test_nodes_that_come_one_after_another_are_one_write() -> None:
     assert "7 of 8 l4 nodes" in here.status("a")
 
 
-def test_nodes_are_not_paid_for_while_no_policy_says_what_for() -> None:
+@pytest.mark.parametrize("is_left", [False, True])
+def test_nodes_are_not_paid_for_while_no_policy_says_what_for(is_left: bool) -> None:
+    """`is_left`: everything is deleted side by side, and the deletions of placeholders alone fail."""
     here = world(stock={"l4": 2, "h100": 0})
     here.submit("a", PAIR)
     run(here, 2)
     assert len(here.nodes) == 2
     here.policy = None  # type: ignore[assignment]  # a policy that is deleted, or refused
+    if is_left:
+        here.templates.clear()
     run(here, 6)
     assert not here.nodes
     assert not here.placeholders
