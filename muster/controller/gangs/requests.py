@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -49,7 +50,15 @@ from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request, set_notes
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Status
+from muster.controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    Status,
+)
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.informer import Informer
@@ -234,8 +243,10 @@ class Requests:
             raise _rejected(resource.kind, error, attempt=_attempt(body)) from error
         sent = resource.compact(msgspec.convert(body, resource.type))  # What came back is compact too.
         if altered := alterations(sent, created):
-            # Not into the cache: the cloud must not go on with a request that differs from ours.
-            await self._delete(resource, key, uid=created.metadata.uid)
+            # Not into the cache: the cloud must not go on with a request that differs from ours. The end of
+            # the attempt deletes it, too: were it decided anew, what a watch has brought would count.
+            with suppress(KubeError):
+                await self._delete(resource, key, uid=created.metadata.uid)
             raise Altered(resource.kind, attempt=_attempt(body), message=f"{'; '.join(altered)}. {_ALTERED}")
         return created
 

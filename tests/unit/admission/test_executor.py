@@ -545,6 +545,21 @@ def test_what_the_server_stores_as_it_was_sent_is_not_altered() -> None:
     at_work(scenario)
 
 
+def test_what_a_webhook_alters_ends_the_attempt_although_it_cannot_be_deleted() -> None:
+    """A watch has brought it: decided anew, it would count as what was sent."""
+
+    async def scenario(hands: Hands) -> None:
+        owner, labels = WORKLOADS.of(await hands.seen()), {ATTEMPT: "this"}
+        made = {"metadata": {"namespace": _SPACE, "name": "asked-0", "uid": "made"}}
+        hands.server.write_faults.append(lambda _: web.json_response(made, status=201))
+        hands.server.write_faults.append(partial(_answer, 403))
+        templates = CreateTemplates(request="asked", spec=_ask(), labels=labels)
+        with pytest.raises(CreateRejected, match="Altered: "):
+            await hands.requests.create_templates(owner, templates, {"main": {"spec": {}}})
+
+    at_work(scenario)
+
+
 @pytest.mark.parametrize("write", ["placeholders", "nodes", "deletions"])
 def test_what_a_gang_has_one_of_for_each_pod_is_written_side_by_side(
     write: str, monkeypatch: pytest.MonkeyPatch
