@@ -6,10 +6,11 @@ compares what was sent and what came back.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 from muster.controller.gangs.demand import amounts_once
-from muster.controller.gangs.objects import Pod, ProvisioningRequest
+from muster.controller.gangs.objects import NodeSelectorTerm, Pod, ProvisioningRequest
 from muster.controller.kube.resource import Object
 from muster.model.pods import figure
 
@@ -43,6 +44,9 @@ def _request_alterations(sent: ProvisioningRequest, made: ProvisioningRequest) -
 def _pod_alterations(sent: Pod, made: Pod) -> Iterator[str]:
     """A placeholder that keeps less than a pod of its gang needs, or stands elsewhere, keeps nothing."""
     yield from _different("spec.nodeSelector", sent.spec.node_selector, made.spec.node_selector)
+    wanted, given = sent.spec.required_terms, made.spec.required_terms
+    if wanted and not (given and all(any(map(partial(_keeps, term), wanted)) for term in given)):
+        yield "the required terms of spec.affinity.nodeAffinity are others"
     if made.spec.containers == sent.spec.containers:
         return  # As nearly always; to add amounts up takes longer.
     left = amounts_once(made.spec)
@@ -50,6 +54,13 @@ def _pod_alterations(sent: Pod, made: Pod) -> Iterator[str]:
         if left.get(name, 0) < amount:
             there = figure(name, left[name]) if name in left else None
             yield _instead(f"its request of {name}", there, figure(name, amount))
+
+
+def _keeps(made: NodeSelectorTerm, sent: NodeSelectorTerm) -> bool:
+    """Terms are alternatives. The rules of one hold together, so that a further one leaves fewer nodes."""
+    return {*sent.match_expressions} <= {*made.match_expressions} and (
+        {*sent.match_fields} <= {*made.match_fields}
+    )
 
 
 def _different(path: str, sent: Mapping[str, str], made: Mapping[str, str]) -> Iterator[str]:

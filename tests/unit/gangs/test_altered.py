@@ -89,6 +89,34 @@ def test_a_placeholder_keeps_what_it_asks_for_where_it_asks_for_it(
     assert alterations(placeholder(cpu="4", gpu="8"), made) == words
 
 
+def in_zones(*zones: str, **further: str) -> Placeholder:
+    """One that may stand in each of these zones, where `further` holds as well."""
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in rules]}
+        for rules in ((("zone", zone), *further.items()) for zone in zones)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = {"containers": [], "affinity": {"nodeAffinity": required}} if zones else {"containers": []}
+    return msgspec.convert({"metadata": {}, "spec": spec}, Placeholder)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_other"),
+    [
+        (in_zones("a"), False),
+        (in_zones("a", "b", arch="arm64"), False),
+        (in_zones("a", "c"), True),
+        (in_zones(), True),
+    ],
+)
+def test_a_placeholder_stands_on_no_node_that_its_affinity_did_not_allow(
+    made: Placeholder, is_other: bool
+) -> None:
+    words = ["the required terms of spec.affinity.nodeAffinity are others"]
+    assert alterations(in_zones("a", "b"), made) == (words if is_other else [])
+    assert alterations(in_zones(), made) == []
+
+
 def with_parameters(**values: str) -> GangPolicy:
     return dataclasses.replace(POLICY, flavors=(flavor_policy("l4", 10, parameters=values),))
 
