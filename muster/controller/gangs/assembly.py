@@ -130,7 +130,9 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEarly:
-    """Release requests that came too early; make them again when the late one is provisioned."""
+    """Release requests that cannot be used as they are, as those that came too early, and note it. They are
+    made again.
+    """
 
     releases: tuple[Delete, ...]
     event: EmitEvent
@@ -520,16 +522,12 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
         # No cloud brings back what is missing of a lease that was taken: the next step asks for it.
-        requests = _short_requests(attempt, placements)
+        requests, status = _short_requests(attempt, placements), format_nodes(placements)
         lost = _own_templates(attempt, _taken_by(request for _, request in requests))
-        broken = _broken_requests(attempt, requests)
-        templates = _own_templates(attempt, {each.metadata.name for each in broken})
+        if broken := _broken_requests(attempt, requests):
+            return _replace_broken(attempt, broken, lost, status, limit)
         return Wait(
-            status=format_nodes(placements),
-            limit=limit,
-            for_nodes=True,
-            short_pool=short,
-            releases=deletions(broken, [*lost, *templates]),
+            status=status, limit=limit, for_nodes=True, short_pool=short, releases=deletions((), lost)
         )
     return Ready(claims=pod_claims(capacity_claims))
 
@@ -558,6 +556,29 @@ def _broken_requests(
         for spec, request in requests
         if not isinstance(request, TakenLease) and pins_of(spec, request).get(GKE_LEASE_LABEL) in closed
     ]
+
+
+def _replace_broken(
+    attempt: Attempt,
+    broken: Sequence[ProvisioningRequest],
+    lost: Iterable[PodTemplate],
+    status: str,
+    limit: Deadline,
+) -> ReleaseEarly | AttemptFailed:
+    """Once in an attempt: where each new node is broken, as with a bad image, nodes would be bought for ever
+    without a failed try.
+    """
+    mine, why = attempt.labels[ATTEMPT], f"{status}; {attempt.surroundings.set_aside}".removesuffix("; ")
+    if attempt.history.replaced == mine:
+        return AttemptFailed(failure=f"broken nodes again: {why}")
+    templates = _own_templates(attempt, {each.metadata.name for each in broken})
+    message = f"{why}. The request with it is released and made again, once in a try"
+    return ReleaseEarly(
+        releases=deletions(broken, [*lost, *templates]),
+        event=EmitEvent(kind="Warning", reason="NodesBroken", message=message),
+        history=replace(attempt.history, replaced=mine),
+        limit=limit,
+    )
 
 
 def _taken_by(requests: Iterable[ProvisioningRequest]) -> set[str]:

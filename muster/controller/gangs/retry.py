@@ -24,6 +24,7 @@ from muster.model.names import (
     NODES_MISSING_ANNOTATION,
     REFUSED_ANNOTATION,
     REFUSED_FOR_ANNOTATION,
+    REPLACED_ANNOTATION,
     RETRY_AT_ANNOTATION,
     TRIES_ANNOTATION,
     UNCLAIMED_ANNOTATION,
@@ -65,6 +66,8 @@ class RetryHistory:
     """The attempt in which a request came too early. From then on its requests are made one after another,
     also in later attempts.
     """
+    replaced: str = ""
+    """The attempt in which a request with a broken node was made again: that is done once."""
     nodes_missing: datetime | None = None
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
@@ -100,6 +103,7 @@ def parse_history(held: Object, *, part: str = "") -> RetryHistory:
         grows=GROWS_ANNOTATION in notes,
         avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
+        replaced=notes.get(REPLACED_ANNOTATION, ""),
         nodes_missing=parse_time(notes.get(NODES_MISSING_ANNOTATION, "")),
         lease_ends=parse_time(notes.get(LEASE_ENDS_ANNOTATION, "")),
         unclaimed=notes.get(UNCLAIMED_ANNOTATION, ""),
@@ -120,6 +124,7 @@ def to_annotations(history: RetryHistory, *, part: str = "") -> Mapping[str, str
         GROWS_ANNOTATION: "true" if history.grows else None,
         AVOID_ANNOTATION: ",".join(history.avoid) or None,
         IN_TURN_ANNOTATION: history.in_turn or None,
+        REPLACED_ANNOTATION: history.replaced or None,
         NODES_MISSING_ANNOTATION: _format(history.nodes_missing),
         LEASE_ENDS_ANNOTATION: _format(history.lease_ends),
         UNCLAIMED_ANNOTATION: history.unclaimed or None,

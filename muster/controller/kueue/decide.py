@@ -298,6 +298,7 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
             return Decision(
                 actions=(
+                    *_clear_ready(snapshot),
                     PatchAnnotations(history=next_history),
                     *delete_outdated(snapshot),
                     *releases,

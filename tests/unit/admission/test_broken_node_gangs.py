@@ -110,6 +110,26 @@ def test_a_request_with_a_broken_node_is_released_whole_and_made_again_within_th
     assert len(world.pods) == 2
 
 
+class BadImage(PlacedWorld):
+    """Every node that a cloud provisions is broken."""
+
+    def provision(self, name: str, *, ready: bool = True) -> None:
+        super().provision(name, ready=ready)
+        for each in list(self.nodes):
+            SIGNS["label"](self, each)
+
+
+def test_nodes_that_are_broken_each_time_are_not_bought_again_without_a_failed_try() -> None:
+    world, seen = BadImage(stock={"l4": 0, "h100": 4}, quota=9, policy=PLACED), dict[str, datetime]()
+    world.submit("a", {"main": ("h100", 2)})
+    for _ in range(240):
+        tick(world, seen)
+    history = parse_history(world.workloads["a"])
+    assert history.tries > 2
+    assert "broken nodes again: 0 of 2 h100 nodes" in history.last_failure
+    assert len(world.everything_made) <= 2 * (history.tries + 1)
+
+
 @pytest.mark.parametrize("running", WhileRunning)
 def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -> None:
     """As the view sees it; node_loss_grace later it queues again."""
