@@ -342,8 +342,8 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     clean = remove_claims(snapshot) if actions else ()
     cleaned: tuple[Action, ...] = (*freed, *delete_outdated(snapshot), *clean)
     starts_by = since + KUEUE_STARTS_WITHIN
-    # Its nodes may change meanwhile.
-    is_held_up = any(_blocking_checks(snapshot)) or starts_by <= snapshot.now
+    # Its nodes may change meanwhile. The clock of whoever answered may be ahead of ours.
+    is_held_up = any(_blocking_checks(snapshot)) or not since <= snapshot.now < starts_by
     return Decision(
         actions=(*cleaned, *actions, *event),
         requeue_at=limit.at if is_held_up else min(limit.at, starts_by),

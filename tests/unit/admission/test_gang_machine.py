@@ -378,6 +378,8 @@ def test_the_nodes_of_a_ready_gang_are_looked_at_while_kueue_is_away() -> None:
     assert wake <= world.now + MINUTE
     world.now = wake
     assert decide(world.snapshot("a")).waits_for_nodes
+    world.now -= 10 * MINUTE
+    assert decide(world.snapshot("a")).waits_for_nodes, "the clock of whoever answered was ahead"
 
 
 def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_the_end() -> None:
