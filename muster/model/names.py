@@ -158,7 +158,7 @@ GROWS_ANNOTATION: Final = f"{GROUP}/grows"
 AVOID_ANNOTATION: Final = f"{GROUP}/avoided-flavors"
 # On a gang of several pieces: the attempt in which each is requested after the one before it is ready.
 IN_TURN_ANNOTATION: Final = f"{GROUP}/one-by-one"
-# On a gang: the attempt in which a request was made again because a node of it was broken.
+# On a gang: its requests that were released, to be made again, because a node of theirs was broken.
 REPLACED_ANNOTATION: Final = f"{GROUP}/replaced"
 # On the pods of a gang and, when the notice is given, on its Workload: when its capacity is taken back.
 LEASE_ENDS_ANNOTATION: Final = f"{GROUP}/lease-ends"

@@ -564,19 +564,21 @@ def _replace_broken(
     lost: Iterable[PodTemplate],
     status: str,
     limit: Deadline,
-) -> ReleaseEarly | AttemptFailed:
-    """Once in an attempt: where each new node is broken, as with a bad image, nodes would be bought for ever
-    without a failed try.
-    """
-    mine, why = attempt.labels[ATTEMPT], f"{status}; {attempt.surroundings.set_aside}".removesuffix("; ")
-    if attempt.history.replaced == mine:
-        return AttemptFailed(failure=f"broken nodes again: {why}")
+) -> ReleaseEarly | AttemptFailed | Wait:
+    """Once in a try. Where each new node is broken, as with a bad image, nodes were bought without end."""
+    uids, noted = {each.metadata.uid for each in broken}, attempt.history.replaced
+    why = f"{status}; {attempt.surroundings.set_aside}".removesuffix("; ")
     templates = _own_templates(attempt, {each.metadata.name for each in broken})
+    releases = deletions(broken, [*lost, *templates])
+    if uids.issubset(noted):  # What a crash after the note has left.
+        return Wait(status=status, limit=limit, for_nodes=True, releases=releases)
+    if noted:
+        return AttemptFailed(failure=f"broken nodes again: {why}")
     message = f"{why}. The request with it is released and made again, once in a try"
     return ReleaseEarly(
-        releases=deletions(broken, [*lost, *templates]),
+        releases=releases,
         event=EmitEvent(kind="Warning", reason="NodesBroken", message=message),
-        history=replace(attempt.history, replaced=mine),
+        history=replace(attempt.history, replaced=tuple(sorted(uids))),
         limit=limit,
     )
 

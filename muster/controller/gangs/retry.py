@@ -66,8 +66,8 @@ class RetryHistory:
     """The attempt in which a request came too early. From then on its requests are made one after another,
     also in later attempts.
     """
-    replaced: str = ""
-    """The attempt in which a request with a broken node was made again: that is done once."""
+    replaced: tuple[str, ...] = ()
+    """The uids of its requests that had a broken node and were released to be made again, once."""
     nodes_missing: datetime | None = None
     """While it runs: since when it lacks nodes."""
     lease_ends: datetime | None = None
@@ -101,9 +101,9 @@ def parse_history(held: Object, *, part: str = "") -> RetryHistory:
         refused=notes.get(REFUSED, ""),
         refused_for=notes.get(REFUSED_FOR_ANNOTATION, ""),
         grows=GROWS_ANNOTATION in notes,
-        avoid=tuple(name for name in notes.get(AVOID_ANNOTATION, "").split(",") if name),
+        avoid=_names(notes.get(AVOID_ANNOTATION, "")),
         in_turn=notes.get(IN_TURN_ANNOTATION, ""),
-        replaced=notes.get(REPLACED_ANNOTATION, ""),
+        replaced=_names(notes.get(REPLACED_ANNOTATION, "")),
         nodes_missing=parse_time(notes.get(NODES_MISSING_ANNOTATION, "")),
         lease_ends=parse_time(notes.get(LEASE_ENDS_ANNOTATION, "")),
         unclaimed=notes.get(UNCLAIMED_ANNOTATION, ""),
@@ -124,7 +124,7 @@ def to_annotations(history: RetryHistory, *, part: str = "") -> Mapping[str, str
         GROWS_ANNOTATION: "true" if history.grows else None,
         AVOID_ANNOTATION: ",".join(history.avoid) or None,
         IN_TURN_ANNOTATION: history.in_turn or None,
-        REPLACED_ANNOTATION: history.replaced or None,
+        REPLACED_ANNOTATION: ",".join(history.replaced) or None,
         NODES_MISSING_ANNOTATION: _format(history.nodes_missing),
         LEASE_ENDS_ANNOTATION: _format(history.lease_ends),
         UNCLAIMED_ANNOTATION: history.unclaimed or None,
@@ -198,6 +198,10 @@ def truncate_seconds(at: datetime) -> datetime:
 
 def _format(at: datetime | None) -> str | None:
     return format_time(at) if at else None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
 
 
 def _count(text: str) -> int:

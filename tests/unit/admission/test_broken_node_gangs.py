@@ -110,24 +110,30 @@ def test_a_request_with_a_broken_node_is_released_whole_and_made_again_within_th
     assert len(world.pods) == 2
 
 
-class BadImage(PlacedWorld):
-    """Every node that a cloud provisions is broken."""
-
-    def provision(self, name: str, *, ready: bool = True) -> None:
-        super().provision(name, ready=ready)
-        for each in list(self.nodes):
-            SIGNS["label"](self, each)
-
-
-def test_nodes_that_are_broken_each_time_are_not_bought_again_without_a_failed_try() -> None:
-    world, seen = BadImage(stock={"l4": 0, "h100": 4}, quota=9, policy=PLACED), dict[str, datetime]()
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_cloud_that_sells_broken_machines_again_and_again_costs_the_gang_a_try(crashes: bool) -> None:
+    """Once it asks again within its quota; a crash between the note and the deletion counts nothing twice."""
+    world, seen, bought = world_of(h100=2), dict[str, datetime](), set[str]()
     world.submit("a", {"main": ("h100", 2)})
-    for _ in range(240):
-        tick(world, seen)
+    while world.workloads["a"].spec.active:
+        world.now += SECONDS
+        world.stock["h100"] = 2 * len(bought | {""})
+        world.cloud()
+        for name in sorted(world.nodes)[:1]:
+            SIGNS["condition"](world, name)
+        world.close_broken(seen)
+        world.crash_after = world.writes + 1 if crashes else None
+        world.settle()
+        world.kueue()
+        world.sweep()
+        bought.update(request.metadata.uid for request in world.requests.values())
+        assert world.now < START + timedelta(hours=1)
     history = parse_history(world.workloads["a"])
-    assert history.tries > 2
-    assert "broken nodes again: 0 of 2 h100 nodes" in history.last_failure
-    assert len(world.everything_made) <= 2 * (history.tries + 1)
+    assert len(bought) == 2
+    assert history.tries == 1
+    assert "broken nodes again: 1 of 2 h100 nodes" in history.last_failure
+    assert not history.replaced
+    assert crashes or [each.reason for each in world.told].count("NodesBroken") == 1
 
 
 @pytest.mark.parametrize("running", WhileRunning)
