@@ -513,17 +513,16 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     """Every request is Provisioned: check that the nodes are ready."""
     capacity_claims = capacity_claims_of(attempt.gang, attempt.current)
     around = attempt.surroundings
-    placements = verify(
-        [claim.demand for claim in capacity_claims if claim.is_verified],
-        nodes=around.nodes,
-        used=around.used,
-        claims=around.claims,
-    )
+    verified = [claim.demand for claim in capacity_claims if claim.is_verified]
+    room = partial(verify, verified, nodes=around.nodes, used=around.used)
+    placements = room(claims=around.claims)
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
-        # No cloud brings back what is missing of a lease that was taken: the next step asks for it.
         requests, status = _short_requests(attempt, placements), format_nodes(placements)
-        lost = _own_templates(attempt, _taken_by(request for _, request in requests))
+        # No cloud brings back what is missing of a lease that was taken: the next step asks for it. What is
+        # only promised to others may be free in a moment, and the same lease would be taken again at once.
+        gone = _short_requests(attempt, room()) if around.claims else requests
+        lost = _own_templates(attempt, _taken_by(request for _, request in gone))
         if broken := _broken_requests(attempt, requests):
             return _replace_broken(attempt, broken, lost, status, limit)
         return Wait(

@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -23,7 +24,8 @@ from bench.virtual_days.kueue import Gang
 from bench.virtual_days.server import later
 from bench.virtual_days.story import MINUTE, RULES
 from bench.virtual_days.world import SIGN, World
-from muster.controller.gangs.actions import CreateTemplates
+from muster.controller.gangs.actions import CreateTemplates, Delete
+from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import (
     NODE,
     POD,
@@ -33,20 +35,25 @@ from muster.controller.gangs.objects import (
     NodeSpec,
     Pod,
     PodStatus,
+    PodTemplate,
     Taint,
 )
 from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.vacated_leases import LeftLeases
+from muster.controller.gangs.vacated_leases import LeftLeases, VacatedLease, taken_leases
+from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import Key, ObjectMeta
-from muster.controller.kueue.actions import State
+from muster.controller.kueue.actions import SetCheckState, State
+from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import WORKLOAD
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, GPU_RESOURCE, PLACED_ANNOTATION
 from tests.unit.admission.fleet import SPACE, Pieces
 from tests.unit.admission.gang_world import CHECK, pod_spec
+from tests.unit.admission.gang_world import World as PaperWorld
 from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.gangs.paper import among, node
 from tests.unit.gangs.slow_api import moment
 
 replace = msgspec.structs.replace
@@ -587,3 +594,37 @@ def test_a_lease_is_not_taken_again_and_again_where_bookings_are_short(
         assert len(made) == 2
 
     played(world, play)
+
+
+def test_a_lease_that_was_taken_is_not_given_back_for_room_that_is_only_promised() -> None:
+    """Another gang's head may go to any node of the pool. The next step would take the lease again, and so on
+    until that pod has its node.
+    """
+    paper, templates, writes = PaperWorld(), tuple[PodTemplate, ...](), list[object]()
+    paper.submit("a", {"main": ("l4", 1), "head": ("cpu", 1)})
+    paper.kueue()
+    held = paper.workloads["a"]
+    admission = held.status.admission
+    assert admission is not None
+    main, head = admission.pod_set_assignments
+    admission = replace(admission, pod_set_assignments=(main, replace(head, flavors={"cpu": "l4"})))
+    paper.workloads["a"] = replace(held, status=replace(held.status, admission=admission))
+    nodes, ends = (node("n1", "l4", "old"), node("n2", "l4")), paper.now + timedelta(days=7)
+    left = VacatedLease(name="old", pool="l4", left=paper.now, ends=ends, nodes=nodes[:1])
+    (own,) = paper.snapshot("a").gang.present
+    needs = dataclasses.replace(own.needs, amounts={"cpu": Fraction(4)})
+    promised = PodDemand(name="head", pool="l4", count=1, needs=needs)
+    for claims in ((promised,), (promised,), (promised,), ()):
+        snapshot = paper.snapshot("a")
+        taken = tuple(taken_leases(templates))
+        snapshot = dataclasses.replace(snapshot, templates=templates, requests=taken)
+        decision = decide(among(snapshot, vacated=() if taken else (left,), claims=claims, nodes=nodes))
+        for action in decision.actions:
+            if isinstance(action, CreateTemplates):
+                meta = paper.meta(template_name(action.request, 0), action.labels)
+                templates = (PodTemplate(metadata=replace(meta, annotations=dict(action.notes))),)
+            elif isinstance(action, Delete):
+                templates = ()
+        writes += [type(each) for each in decision.actions if isinstance(each, CreateTemplates | Delete)]
+    assert writes == [CreateTemplates]
+    assert any(isinstance(each, SetCheckState) and each.state == State.READY for each in decision.actions)
