@@ -1,8 +1,5 @@
 """`muster image push` makes the image's repository by the stack's own program, and nothing else of it."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,20 +56,3 @@ def test_up_without_the_digest_is_refused_with_the_command(provider: Provider, t
     assert refused.changes == []
     assert f"muster image push step-{provider}" in refused.output
     assert "Traceback" not in refused.output
-
-
-def test_the_step_is_the_one_that_the_push_asks_for() -> None:
-    asked = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from muster.artifacts.publish.build import _STEP, _RESOURCE; print(_STEP, _RESOURCE)",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=ROOT,
-        env=dict(os.environ),
-    )
-    assert asked.stdout.strip() == "{'MUSTER_STEP': 'image-repository'} **image-repository"

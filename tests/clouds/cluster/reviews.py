@@ -6,8 +6,6 @@ What they decide is tested with the real program elsewhere; without an answer no
 import base64
 import http.server
 import json
-import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +15,7 @@ from urllib.error import HTTPError
 from muster.components.gang_authority import PROGRAM, WEBHOOKS
 from muster.local.cluster.certificates import authority
 from muster.model.names import SYSTEM_NAMESPACE
+from tests.clouds.cluster.visibility import serving
 from tests.envtest import ControlPlane
 from tests.envtest.process import free_port
 
@@ -98,15 +97,5 @@ def _reviews(address: str, folder: Path) -> Iterator[str]:
     issuer = authority(folder / "authority", "reviews")
     host = f"{WEBHOOKS}.{SYSTEM_NAMESPACE}.svc"
     pair = issuer.issue(folder / "reviews", "reviews", hosts=(address, host))
-    server = http.server.ThreadingHTTPServer((address, 443), _Answer)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.certificate, pair.key)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, name="reviews", daemon=True)
-    thread.start()
-    try:
+    with serving(address, _Answer, pair):
         yield base64.b64encode(issuer.pair.certificate.read_bytes()).decode()
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.local.cluster.certificates import authority
+from muster.local.cluster.certificates import Pair, authority
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):
@@ -41,11 +41,18 @@ def visibility(address: str, folder: Path) -> Iterator[None]:
     pair = authority(folder / "visibility-ca", "visibility").issue(
         folder / "visibility", "visibility", hosts=(address,)
     )
-    server = http.server.ThreadingHTTPServer((address, 443), _Answer)
+    with serving(address, _Answer, pair):
+        yield
+
+
+@contextmanager
+def serving(address: str, handler: type[http.server.BaseHTTPRequestHandler], pair: Pair) -> Iterator[None]:
+    """HTTPS at port 443 of an address of this machine until the block ends."""
+    server = http.server.ThreadingHTTPServer((address, 443), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, name="visibility", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, name=handler.__module__, daemon=True)
     thread.start()
     try:
         yield
