@@ -4,14 +4,16 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from muster.artifacts import resolved
 from muster.artifacts.resolved import Artifacts
+from muster.components.platform import Platform, PlatformArgs
 from muster.components.program import make
 from muster.config import load
 from muster.model.programs import Chart, ImageSource
 from muster.model.stack import ArtifactSource, Stack
+from tests.mocks.recorder import Program, run
 
 ROOT: Final = Path(__file__).parents[2]
 STACKS: Final = tuple(sorted(path.name.split(".")[1] for path in (ROOT / "stacks").glob("Pulumi.*.yaml")))
@@ -34,6 +36,14 @@ def program(name: str, folder: Path) -> Callable[[], object]:
         else resolved.resolve_artifacts(stack, name=name)
     )
     return lambda: make(stack, artifacts=artifacts, source=source)
+
+
+def platform(
+    stack: Stack, artifacts: Artifacts | None = None, *, existing: list[dict[str, Any]] | None = None
+) -> Program:
+    """The platform of a stack, by default with the published artifacts, beside `existing` Deployments."""
+    chosen = artifacts or resolved.resolve_artifacts(stack, name="here")
+    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=chosen)), existing=existing)
 
 
 def shipped(name: str) -> Stack:

@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.artifacts import resolved
-from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.clusters import EksCluster, NodeProvisioner
-from muster.model.programs import ImageSource
 from muster.model.queues import Department
-from tests.mocks.recorder import Program, run
+from tests.mocks import shipped
+from tests.mocks.recorder import Program
 
-ROOT = Path(__file__).parents[2]
-IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
+OWN = Path(__file__).parents[1] / "clouds" / "stacks"
+IMAGE = shipped.IMAGE
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 BUNDLE = "muster:k8s:Bundle"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -26,9 +24,7 @@ QUEUE = "q"
 
 
 def platform(name: str) -> Program:
-    stack = replace(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"), images=IMAGE)
-    artifacts = resolved.resolve_artifacts(stack, name=name)
-    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    return shipped.platform(shipped.shipped(name))
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +38,8 @@ def gke() -> Program:
 
 
 def test_compute_classes_are_there_before_a_team_can_submit() -> None:
-    stack = load(ROOT / "tests" / "clouds" / "stacks" / "gke-compute-classes.yaml")
-    stack = replace(stack, images=IMAGE)
-    artifacts = resolved.resolve_artifacts(stack, name="every")
-    program = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    stack = replace(load(OWN / "gke-compute-classes.yaml"), images=IMAGE)
+    program = shipped.platform(stack)
     (text,) = program.one(BUNDLE, "compute-classes-nodes").inputs["manifests"].values()
     classes = json.loads(text).values()
     assert {each["metadata"]["name"] for each in classes} == {pool.name for pool in stack.pools}
@@ -148,14 +142,9 @@ def test_the_autoscaler_reads_requests_writes_their_status_and_has_no_wildcard(e
 
 def with_members(name: str, members: tuple[str, ...]) -> Program:
     """The stack, with these members in every team."""
-    stack = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    stack = shipped.shipped(name)
     departments = tuple(joined(each, members) for each in stack.departments)
-    stack = replace(stack, images=IMAGE, departments=departments)
-    return run(
-        lambda: Platform(
-            "muster", PlatformArgs(stack=stack, artifacts=resolved.resolve_artifacts(stack, name=name))
-        )
-    )
+    return shipped.platform(replace(stack, departments=departments))
 
 
 def joined(department: Department, members: tuple[str, ...]) -> Department:
@@ -174,7 +163,7 @@ def test_members_of_teams_may_reach_the_api_of_their_cluster() -> None:
 
 
 def test_a_principal_that_the_cluster_names_already_gets_one_entry_with_its_teams_groups() -> None:
-    listed = load(ROOT / "stacks" / "Pulumi.eks-prod.yaml").cluster
+    listed = shipped.shipped("eks-prod").cluster
     assert isinstance(listed, EksCluster)
     principal = next(iter(listed.access.values())).principal
     entries = with_members("eks-prod", (principal,)).of("aws:eks/accessEntry:AccessEntry")
@@ -184,10 +173,7 @@ def test_a_principal_that_the_cluster_names_already_gets_one_entry_with_its_team
 
 def provisioned(by: NodeProvisioner) -> Program:
     """A small stack whose nodes something in the cluster launches."""
-    file = ROOT / "tests" / "clouds" / "stacks" / f"eks-{by}.yaml"
-    stack = replace(load(file), images=IMAGE)
-    artifacts = resolved.resolve_artifacts(stack, name="here")
-    found = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    found = shipped.platform(replace(load(OWN / f"eks-{by}.yaml"), images=IMAGE))
     urns = [each.urn for each in found.resources]
     assert sorted(set(urns)) == sorted(urns)
     return found

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from email import message_from_bytes
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from muster.model.clusters import (
 from muster.model.machines import MACHINES
 from muster.model.pools import Image, ImagePull, LocalDisks, Placement, Pool
 from tests.mocks.recorder import Program, run, secret
+from tests.unit.model import model_stacks
 
 ZONES = ("us-east-1a", "us-east-1b")
 CLUSTER = EksCluster(
@@ -47,15 +49,7 @@ TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONTROL = "aws:eks/cluster:Cluster"
 
 
-def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
-    known = MACHINES[machine]
-    gpus = known.gpu_counts[0] if known.gpu_counts else 0
-    base = Pool(
-        name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=8, image=Image.AL2023
-    )
-    return replace(base, **more)
-
-
+pool = partial(model_stacks.pool, max_nodes=8, image=Image.AL2023)
 POOLS = (
     pool("cpu", "m6i.2xlarge", Capacity.ON_DEMAND, min_nodes=2),
     pool("l4", "g6.2xlarge", Capacity.QUEUED, local_disks=LocalDisks.EPHEMERAL),

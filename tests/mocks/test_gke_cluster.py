@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,9 +22,9 @@ from muster.model.clusters import (
     ReleaseChannel,
     UpgradeScope,
 )
-from muster.model.machines import MACHINES
 from muster.model.pools import Image, LocalDisks, NetworkProfile, NodeNetwork, Placement, Pool
 from tests.mocks.recorder import Program, Registered, run, secret
+from tests.unit.model import model_stacks
 
 CLUSTER = GkeCluster(
     name="ml", project="p", region="us-central1", authorized_networks={"office": "198.51.100.0/24"}
@@ -32,13 +33,7 @@ POOL = "gcp:container/nodePool:NodePool"
 CONTROL = "gcp:container/cluster:Cluster"
 
 
-def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
-    known = MACHINES[machine]
-    gpus = known.gpu_counts[0] if known.gpu_counts else 0
-    base = Pool(name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=8, image=Image.COS)
-    return replace(base, **more)
-
-
+pool = partial(model_stacks.pool, max_nodes=8, image=Image.COS)
 POOLS = (
     pool("cpu", "e2-standard-8", Capacity.ON_DEMAND, min_nodes=4),
     pool("l4", "g2-standard-8", Capacity.QUEUED, max_run=86_400),

@@ -5,24 +5,22 @@ there before they are.
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pulumi
 import pytest
 
-from muster.artifacts import resolved
 from muster.components.clusters.cluster import cluster_of
 from muster.components.context import Identities, IdentitiesArgs
-from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
-from muster.model.programs import ImageSource
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Access, BucketRight
+from tests.mocks import shipped
 from tests.mocks.recorder import Program, Registered, run
 
 ROOT = Path(__file__).parents[2]
-IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
 BUCKETS = {"datasets": BucketRight.READ, "checkpoints": BucketRight.WRITE}
 ADDRESS = "vision@acme-data.iam.gserviceaccount.com"
 ARN = "arn:aws:iam::123456789012:role/vision"
@@ -40,8 +38,8 @@ ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 
 def stack(name: str, given: Mapping[str, Access]) -> Stack:
     """The shipped stack, with these teams given what they ask for."""
-    found = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
-    return replace(found, images=IMAGE, departments=tuple(_given(each, given) for each in found.departments))
+    found = shipped.shipped(name)
+    return replace(found, departments=tuple(_given(each, given) for each in found.departments))
 
 
 def _given(department: Department, given: Mapping[str, Access]) -> Department:
@@ -50,18 +48,13 @@ def _given(department: Department, given: Mapping[str, Access]) -> Department:
     return replace(department, teams=tuple(teams), departments=tuple(below))
 
 
-def platform(described: Stack, name: str) -> Program:
-    artifacts = resolved.resolve_artifacts(described, name=name)
-    return run(lambda: Platform("muster", PlatformArgs(stack=described, artifacts=artifacts)))
-
-
 @pytest.fixture(scope="module")
 def gke() -> Program:
     given = {
         "vision": Access(buckets=BUCKETS),
         "speech": Access(identity=ADDRESS, accounts={"trainer": TRAINER}),
     }
-    return platform(stack("gke-prod", given), "gke-prod")
+    return shipped.platform(stack("gke-prod", given))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def eks() -> Program:
         "vision": Access(buckets=BUCKETS),
         "speech": Access(identity=ARN, accounts={"trainer": TRAINER_ROLE}),
     }
-    return platform(stack("eks-prod", given), "eks-prod")
+    return shipped.platform(stack("eks-prod", given))
 
 
 def annotated(program: Program, team: str) -> str | None:
@@ -159,15 +152,19 @@ def test_an_account_of_a_team_acts_as_its_own_identity(gke: Program, eks: Progra
     assert (association["serviceAccount"], association["roleArn"]) == ("trainer", TRAINER_ROLE)
 
 
-def bound(*teams: Team, cloud: str) -> list[Registered]:
-    described = load(ROOT / "stacks" / f"Pulumi.{cloud}-prod.yaml")
-    described = replace(described, departments=(Department(name="research", teams=teams),))
+def identities(described: Stack) -> Program:
     opts = pulumi.ResourceOptions()
-    program = run(
+    return run(
         lambda: Identities(
             "identities", IdentitiesArgs(stack=described, cloud=cluster_of(described, opts=opts).cloud)
         )
     )
+
+
+def bound(*teams: Team, cloud: str) -> list[Registered]:
+    described = load(ROOT / "stacks" / f"Pulumi.{cloud}-prod.yaml")
+    described = replace(described, departments=(Department(name="research", teams=teams),))
+    program = identities(described)
     return [*of_teams(program, BINDING), *of_teams(program, ASSOCIATION)]
 
 
@@ -207,6 +204,11 @@ def test_a_team_with_two_namespaces_and_a_team_of_both_names_are_bound_apart(clo
     )
 
 
+@cache
+def _bindings_in(*namespaces: str, cloud: str) -> dict[str, str]:
+    return bindings(named("a", *namespaces, cloud=cloud), cloud=cloud)
+
+
 @pytest.mark.parametrize("cloud", ["gke", "eks"])
 @pytest.mark.parametrize("before", [("a",), ("b",), ("a", "b"), ("a", "b", "c")])
 @pytest.mark.parametrize("after", [("b",), ("b", "a"), ("c", "a", "b")])
@@ -214,7 +216,7 @@ def test_a_binding_keeps_its_name_in_every_other_list_of_namespaces(
     before: tuple[str, ...], after: tuple[str, ...], cloud: str
 ) -> None:
     """The engine creates before it deletes: the binding of a namespace under two names would be lost."""
-    old, new = (bindings(named("a", *each, cloud=cloud), cloud=cloud) for each in (before, after))
+    old, new = (_bindings_in(*each, cloud=cloud) for each in (before, after))
     for name, account in old.items():
         assert account not in new.values() or new[name] == account
 
@@ -249,13 +251,7 @@ def test_nobody_waits_for_an_identity_that_is_not_his(gke: Program) -> None:
 
 @pytest.mark.parametrize("name", ["gke-dev", "eks-dev"])
 def test_nothing_is_made_that_nobody_asks_for(name: str) -> None:
-    described = load(ROOT / "stacks" / f"Pulumi.{name}.yaml")
-    opts = pulumi.ResourceOptions()
-    program = run(
-        lambda: Identities(
-            "identities", IdentitiesArgs(stack=described, cloud=cluster_of(described, opts=opts).cloud)
-        )
-    )
+    program = identities(load(ROOT / "stacks" / f"Pulumi.{name}.yaml"))
     assert program.one("muster:index:Identities", "identities").name == "identities"
     assert not [each.name for each in program.resources if "-team-" in each.name]
 

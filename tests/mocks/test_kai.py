@@ -11,14 +11,14 @@ import yaml
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import Artifacts
 from muster.components.gang_pods import sizing_of
-from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.clusters import ExistingCluster
 from muster.model.programs import Chart, ImageSource
 from muster.model.stack import Stack
 from muster.render.kai import chart_values
 from tests.kai.definitions import data
-from tests.mocks.recorder import Program, run
+from tests.mocks import shipped
+from tests.mocks.recorder import Program
 
 BUNDLE: Final = "muster:k8s:Bundle"
 RELEASE: Final = "kubernetes:helm.sh/v3:Release"
@@ -30,7 +30,7 @@ _FREE: Final = ("global.nodeSelector",)
 @pytest.fixture(scope="module")
 def stack() -> Stack:
     """kai-prod in a cluster that is there."""
-    cluster = ExistingCluster(name="kai-prod", context="kai-prod")
+    cluster = ExistingCluster(name="kai-prod", context="muster")
     return replace(load(_ROOT / "stacks" / "Pulumi.kai-prod.yaml"), cluster=cluster)
 
 
@@ -38,15 +38,6 @@ def stack() -> Stack:
 def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Program:
     folder = tmp_path_factory.mktemp("kai")
     (folder / "crd.yaml").write_text("kind: CustomResourceDefinition\n")
-    (folder / "kubeconfig").write_text(
-        json.dumps(
-            {
-                "contexts": [{"name": "kai-prod", "context": {"cluster": "k", "user": "u"}}],
-                "clusters": [{"name": "k", "cluster": {"server": "https://k"}}],
-                "users": [{"name": "u", "user": {"token": "t"}}],
-            }
-        )
-    )
     names = ("kueue", "kuberay", "gang-admission")
     artifacts = Artifacts(
         source="test",
@@ -57,8 +48,8 @@ def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Program:
         programs={},
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-        return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+        patch.setenv("KUBECONFIG", str(shipped.kubeconfig(folder)))
+        return shipped.platform(stack, artifacts)
 
 
 def _objects(program: Program, name: str) -> dict[str, Any]:

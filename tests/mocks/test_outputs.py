@@ -1,7 +1,6 @@
 """The declared outputs against what the program exports: others build on these names."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,32 +13,24 @@ from muster.artifacts import resolved
 from muster.components.program import make
 from muster.config import load
 from muster.model.clusters import ExistingCluster, Provider
-from muster.model.programs import ImageSource
 from release.reference import outputs
+from tests.mocks import shipped
 from tests.mocks.recorder import run
 
 ROOT = Path(__file__).parents[2]
 STACKS = {Provider.GKE: "gke-prod", Provider.EKS: "eks-prod", Provider.EXISTING: "gke-prod"}
-IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
-# A cluster that stands is reached as somebody reaches it already.
-KUBECONFIG = {
-    "contexts": [{"name": "here", "context": {"cluster": "k", "user": "u"}}],
-    "clusters": [{"name": "k", "cluster": {"server": "https://k"}}],
-    "users": [{"name": "u", "user": {"token": "t"}}],
-}
 
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> str:
-    path = tmp_path / "config"
-    path.write_text(json.dumps(KUBECONFIG))
-    return str(path)
+    """A cluster that stands is reached as somebody reaches it already."""
+    return str(shipped.kubeconfig(tmp_path))
 
 
 def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
-    stack = replace(load(ROOT / "stacks" / f"Pulumi.{STACKS[provider]}.yaml"), images=IMAGE)
+    stack = shipped.shipped(STACKS[provider])
     if provider is Provider.EXISTING:
-        stack = replace(stack, cluster=ExistingCluster(name="x", context="here", kubeconfig=kubeconfig))
+        stack = replace(stack, cluster=ExistingCluster(name="x", context="muster", kubeconfig=kubeconfig))
     found: dict[str, Any] = {}
     artifacts = resolved.resolve_artifacts(stack, name=STACKS[provider])
     run(lambda: found.update(make(stack, artifacts=artifacts, source=ROOT / "stacks" / "none.yaml")))
@@ -74,7 +65,7 @@ def test_a_job_finds_its_namespace_queue_labels_and_priorities(provider: Provide
     [
         (Provider.GKE, "gcloud container clusters get-credentials "),
         (Provider.EKS, "aws eks update-kubeconfig --name "),
-        (Provider.EXISTING, "kubectl config use-context here"),
+        (Provider.EXISTING, "kubectl config use-context muster"),
     ],
 )
 def test_an_output_gives_the_command_for_a_kubeconfig(

@@ -20,12 +20,13 @@ from muster.config import load
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model.observability import RecordingSettings
 from muster.model.priorities import HIGHEST
-from muster.model.programs import Chart, ProgramOptions
+from muster.model.programs import ProgramOptions
 from muster.model.stack import GangMode, Stack
 from muster.policies.pack import RULES
 from muster.policies.registered import Registered as Registry
 from muster.policies.registered import Resource
 from muster.policies.rule import Case
+from tests.mocks import shipped
 from tests.mocks.recorder import Program, Registered, refused, run
 
 BUNDLE = "muster:k8s:Bundle"
@@ -39,19 +40,7 @@ LOCAL = Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml"
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
-    folder = tmp_path_factory.mktemp("artifacts")
-    for name in ("kueue", "kuberay/default", "kuberay/rbac", "kuberay/manager", "kuberay/crd/bases"):
-        (folder / name).mkdir(parents=True)
-    (folder / "kuberay/crd/bases/ray.io_rayjobs.yaml").write_text("kind: CustomResourceDefinition\n")
-    (folder / "provisioningrequests.yaml").write_text("kind: CustomResourceDefinition\n")
-    return Artifacts(
-        source="test",
-        charts={"kueue": Chart(name="kueue", reference=str(folder / "kueue"))},
-        kustomize={"kuberay": folder / "kuberay/default"},
-        crds={"provisioningrequests": folder / "provisioningrequests.yaml"},
-        images=IMAGES,
-        programs={},
-    )
+    return replace(shipped.built(tmp_path_factory.mktemp("artifacts")), images=IMAGES)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +76,7 @@ def _kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def program(stack: Stack, artifacts: Artifacts, _kubeconfig: None) -> Program:
-    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    return shipped.platform(stack, artifacts)
 
 
 def test_everything_has_a_parent_and_the_root_is_the_platform(program: Program) -> None:
@@ -318,9 +307,7 @@ def test_a_program_that_is_in_the_way_is_refused_before_anything_is_made(
 def test_our_own_kueue_is_upgraded(stack: Stack, artifacts: Artifacts) -> None:
     labels = {**KUEUE, "app.kubernetes.io/version": "v0.19.2"}
     ours = deployment("kueue-system", "x/kueue:release-0.19", labels)
-    assert run(
-        lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)), existing=[ours]
-    ).of(RELEASE)
+    assert shipped.platform(stack, artifacts, existing=[ours]).of(RELEASE)
 
 
 def test_programs_that_the_cluster_has_are_left_alone(stack: Stack, artifacts: Artifacts) -> None:
@@ -329,9 +316,7 @@ def test_programs_that_the_cluster_has_are_left_alone(stack: Stack, artifacts: A
         deployment("kueue-system", "x/kueue:v0.19.2", KUEUE),
         deployment("ray-system", "x/operator:v1.6.2", KUBERAY),
     ]
-    program = run(
-        lambda: Platform("muster", PlatformArgs(stack=without, artifacts=artifacts)), existing=theirs
-    )
+    program = shipped.platform(without, artifacts, existing=theirs)
     assert program.of(RELEASE) == []
     names = {each.name for each in program.of("muster:k8s:Bundle")}
     assert "kuberay-admission" in names
@@ -347,10 +332,7 @@ def test_programs_that_the_cluster_has_are_left_alone(stack: Stack, artifacts: A
     assert missing.of("muster:k8s:Bundle") == []
 
 
-def test_a_team_is_ready_when_a_dry_run_of_its_ray_job_is_accepted(
-    stack: Stack, artifacts: Artifacts
-) -> None:
-    program = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+def test_a_team_is_ready_when_a_dry_run_of_its_ray_job_is_accepted(program: Program) -> None:
     for team in ("team-a", "team-b", "team-c"):
         inputs = program.one("muster:k8s:Bundle", team).inputs
         assert inputs["dryRuns"].keys() == inputs["manifests"].keys() == {team}
@@ -410,7 +392,7 @@ def test_teams_wait_for_a_network_that_enforces_policies_where_the_stack_wants_i
     job = "kubernetes:batch/v1:Job"
     assert program.of(job) == []
     wanted = replace(stack, tenancy=replace(stack.tenancy, network_probe=True))
-    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    found = shipped.platform(wanted, artifacts)
     (probe,) = found.of(job)
     assert probe.inputs["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGES["gang-admission"]
     assert "pulumi.com/skipAwait" not in probe.inputs["metadata"].get("annotations", {})
@@ -425,7 +407,7 @@ def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
 ) -> None:
     assert not any("recorder" in each.name for each in program.resources)
     wanted = replace(stack, recording=RecordingSettings(enabled=True))
-    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    found = shipped.platform(wanted, artifacts)
     recorder = found.one(DEPLOYMENT, "muster-recorder-deployment")
     pod = recorder.inputs["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == IMAGES["gang-admission"]
@@ -445,9 +427,7 @@ def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
 def test_a_recorder_that_forecasts_has_the_image_with_the_player(stack: Stack, artifacts: Artifacts) -> None:
     wanted = replace(stack, recording=RecordingSettings(enabled=True, forecasts=True))
     images = {**artifacts.images, "recorder": "registry.test/recorder@sha256:" + "cd" * 32}
-    found = run(
-        lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=replace(artifacts, images=images)))
-    )
+    found = shipped.platform(wanted, replace(artifacts, images=images))
     pod = found.one(DEPLOYMENT, "muster-recorder-deployment").inputs["spec"]["template"]["spec"]
     assert {each["image"] for each in pod["containers"]} == {images["recorder"]}
     assert "muster-recorder" in found.one(BUNDLE, "tenancy-policies").inputs["manifests"]
@@ -455,7 +435,7 @@ def test_a_recorder_that_forecasts_has_the_image_with_the_player(stack: Stack, a
 
 def test_a_recording_that_ends_with_its_pod_claims_no_volume(stack: Stack, artifacts: Artifacts) -> None:
     wanted = replace(stack, recording=RecordingSettings(enabled=True, ephemeral=True))
-    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    found = shipped.platform(wanted, artifacts)
     volumes = found.one(DEPLOYMENT, "muster-recorder-deployment").inputs["spec"]["template"]["spec"][
         "volumes"
     ]

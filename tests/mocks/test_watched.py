@@ -10,11 +10,11 @@ import pytest
 
 from muster.components.gang_authority import MANAGER, WEBHOOKS
 from muster.components.gang_pods import manager, sizing_of, webhooks
-from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import ArtifactSource, Stack
-from tests.mocks.recorder import Program, run
+from tests.mocks import shipped
+from tests.mocks.recorder import Program
 from tests.mocks.test_platform import BUNDLE, DEPLOYMENT, LOCAL, _kubeconfig, artifacts
 
 __all__ = ["_kubeconfig", "artifacts"]
@@ -52,12 +52,12 @@ def watched(artifacts: Any, _kubeconfig: None) -> Program:
             metrics=Scraping.OPERATOR, alerts=True, traces="http://collector:4318", sample=0.25
         ),
     )
-    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    return shipped.platform(stack, artifacts)
 
 
 @pytest.fixture(scope="module")
 def plain(artifacts: Any, _kubeconfig: None) -> Program:
-    return run(lambda: Platform("muster", PlatformArgs(stack=load(LOCAL), artifacts=artifacts)))
+    return shipped.platform(load(LOCAL), artifacts)
 
 
 def environment(program: Program, name: str) -> dict[str, str]:
