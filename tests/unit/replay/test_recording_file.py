@@ -161,7 +161,7 @@ def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_full_files_are_put_aside_and_each_one_is_complete_in_itself(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    wanted = _recording(60)
+    wanted = _recording(30)
     with Writer.begin(path, wanted.header, rotate_bytes=2_000) as writer:
         for job in wanted.jobs:
             writer.add([replace(job, left=None, outcome=None)])
