@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.envtest import ControlPlane
+from tests.integration.kueue_api.works import with_gpu
 from tests.integration.kueue_api.world import CLUSTERS, JOBS, PODS, TEMPLATES, WORKLOADS, World
 from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler
 from tests.waiting import eventually
@@ -29,9 +30,7 @@ class Cloud(Autoscaler):
 
     def clear(self) -> None:
         for at in (JOBS, CLUSTERS):
-            for item in self.world.items(at):
-                self.world.delete(f"{at}/{item['metadata']['name']}")
-            self.world.wait_until_empty(at)
+            self.world.remove(at)
         for path in (PODS, f"/api/v1/namespaces/{RIVALS}/pods", PLACEHOLDERS):
             force(self.plane, path)
         for path in (WORKLOADS, TEMPLATES, PODS, PLACEHOLDERS):
@@ -44,3 +43,9 @@ def force(plane: ControlPlane, path: str) -> None:
     """No kubelet is here that would end a pod."""
     body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
     plane.call("DELETE", path, body)
+
+
+def rival(number: int) -> dict[str, Any]:
+    """A pod of others for the same nodes."""
+    meta = {"name": f"rival-{number}", "namespace": RIVALS}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": with_gpu("l4")}

@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from muster.model import names
-from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+from tests.integration.kueue_api.works import queued
+from tests.integration.kueue_api.world import CLUSTERS, TEAM, World, pod
 
 Object = dict[str, Any]
 
 NAME: Final = "elastic"
 GATE: Final = "kueue.x-k8s.io/elastic-job"
-_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
 
 
 def elastic() -> Object:
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
     small = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "50m", "memory": "64Mi"}}
     head = pod("cpu") | {"tolerations": []}
     head["containers"][0]["resources"] = small
@@ -22,7 +20,7 @@ def elastic() -> Object:
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
-        "metadata": {"name": NAME, "namespace": TEAM, "labels": labels, "annotations": {GATE: "true"}},
+        "metadata": {**queued(NAME), "annotations": {GATE: "true"}},
         "spec": {
             "suspend": True,
             "rayVersion": "2.54.0",
@@ -56,11 +54,6 @@ def spec_of(world: World) -> Object:
 def is_up(world: World) -> bool:
     """Kueue has started it."""
     return spec_of(world)["suspend"] is False
-
-
-def stop(world: World, policy: str) -> None:
-    """The queue of the team: `HoldAndDrain` evicts what has quota."""
-    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)
 
 
 def scale(world: World, replicas: int, *, without: Iterable[str] = ()) -> None:

@@ -68,7 +68,6 @@ class Noticed(BaseException):
     """
 
 
-IS_NOTICED: Final = bool(HOLES) and not _HAS_BACKSTOP
 _TRUSTED: Final = "trusted"
 # The policies know by these accounts whose Jobs are counted already, and who stops what runs.
 _BROUGHT: Final = {"jobset": "JobSet", "lws": "LeaderWorkerSet", "trainer": "TrainJob"}

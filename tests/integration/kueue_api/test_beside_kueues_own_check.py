@@ -83,7 +83,7 @@ def _owned_by_the_workload(world: World, request: dict[str, Any]) -> str:
     name: str = world.plane.call("POST", REQUESTS, body)["metadata"]["name"]
     # Kueue looks at a Workload that changes.
     changed = {"metadata": {"annotations": {"example.com/seen": name}}}
-    world.plane.call("PATCH", path_of(workload), changed, content_type="application/merge-patch+json")
+    world.patch(path_of(workload), changed)
     return name
 
 

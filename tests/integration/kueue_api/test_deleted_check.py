@@ -36,7 +36,7 @@ def test_a_deleted_check_gives_its_quota_back_and_is_made_anew(
         eventually("its requests are gone", lambda: not world.asked("asking"))
         active = eventually("the check has the reason", lambda: _inactive(world))
         assert active["reason"] == "BeingDeleted"
-        eventually("so has an Event", lambda: "GangReleased" in _reasons(world))
+        eventually("so has an Event", lambda: "GangReleased" in world.reasons("asking"))
         assert world.holds("running", "Admitted")
 
         assert main(["why", f"{TEAM}/asking", "--kubeconfig", str(world.plane.kubeconfig())]) == 0
@@ -67,9 +67,3 @@ async def _applied(world: World, manifests: dict[str, str], state: dict[str, obj
 def _inactive(world: World) -> Object | None:
     active = condition(world.plane.call("GET", _CHECK), "Active")
     return active if active["status"] == "False" else None
-
-
-def _reasons(world: World) -> set[str]:
-    """The reasons of the Events about the job."""
-    found = world.plane.call("GET", f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")["items"]
-    return {each["reason"] for each in found if each["regarding"]["name"] == "asking"}

@@ -8,19 +8,17 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import envtest
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import with_gpu
-from tests.integration.kueue_api.world import MERGE, PODS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.works import queued, with_gpu
+from tests.integration.kueue_api.world import PODS, STACK, TEAM, WORKLOADS, World, is_outside
 from tests.waiting import eventually
 
 Object = dict[str, Any]
 
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{TEAM}/deployments"
-_GATE: Final = "kueue.x-k8s.io/admission"
 
 
 @pytest.fixture(scope="module")
@@ -45,24 +43,16 @@ def world(deployments: World) -> Iterator[World]:
 
 def _deployment(name: str, *, replicas: int = 2) -> Object:
     labels = {"app": name}
-    queue = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": with_gpu("l4")},
     }
-    meta = {"name": name, "namespace": TEAM, "labels": queue}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": queued(name), "spec": spec}
 
 
 def _pods(world: World, *, gated: bool) -> set[str]:
-    """Those that wait behind the gate of Kueue, or do not; without those that end."""
-    return {
-        pod["metadata"]["name"]
-        for pod in world.items(PODS)
-        if (_GATE in {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}) == gated
-        and "deletionTimestamp" not in pod["metadata"]
-    }
+    return {pod["metadata"]["name"] for pod in world.pods(gated=gated)}
 
 
 def _two_waiting(world: World) -> tuple[str, str]:
@@ -106,5 +96,4 @@ def test_a_pod_more_is_counted_and_one_less_gives_its_quota_back(world: World) -
 
 
 def _scale(world: World, replicas: int) -> None:
-    change = {"spec": {"replicas": replicas}}
-    world.plane.call("PATCH", f"{DEPLOYMENTS}/serve/scale", change, content_type=MERGE)
+    world.patch(f"{DEPLOYMENTS}/serve/scale", {"spec": {"replicas": replicas}})

@@ -16,12 +16,11 @@ from tests.integration.kueue_api.elastic_cluster import (
     pods,
     scale,
     spec_of,
-    stop,
     uid,
     uids,
 )
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import CLUSTERS, KUEUE, REQUESTS, TEAM, World, is_ours, pod
+from tests.integration.kueue_api.world import CLUSTERS, KUEUE, REQUESTS, TEAM, World, is_ours, pod, size_of
 from tests.waiting import eventually
 
 _GATED: Final = "gated"
@@ -31,7 +30,7 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
     with world.kuberay(), world.manager():
         apply(world.plane, elastic())
         first = _asked(world)
-        assert _count(first) == 1
+        assert size_of(first) == 1
         world.provision(first)
         world.wait_until_runs(NAME)
         eventually("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
@@ -41,17 +40,17 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         # It grows, and the cloud has nothing.
         _scale(world, 3)
         failed = _asked(world, first)
-        assert _count(failed) == 2, "what runs is not bought again"
+        assert size_of(failed) == 2, "what runs is not bought again"
         eventually("its new pods are there", lambda: len(uids(world)) == 4)
         world.answer(failed, "Failed")
-        eventually("it is told", lambda: "GrowthReleased" in _events(world))
+        eventually("it is told", lambda: "GrowthReleased" in world.reasons(NAME))
         assert _released(world) == {first["metadata"]["name"]: 1}
         assert running <= uids(world)
         assert is_up(world)
 
         # It tries again by itself, and the cloud has two nodes.
         second = _asked(world, first, failed)
-        assert _count(second) == 2
+        assert size_of(second) == 2
         assert uid(first) in _live(world), "the first request is what the running part stands on"
         world.provision(second)
         world.wait_until_runs(NAME)
@@ -65,17 +64,17 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         assert is_up(world)
         _scale(world, 2)
         third = _asked(world, first, second)
-        assert _count(third) == 1
+        assert size_of(third) == 1
         world.provision(third)
         world.wait_until_runs(NAME)
 
         # It is evicted as a whole and comes back as a whole: all is asked for anew, and it can be started.
-        stop(world, "HoldAndDrain")
+        world.stop_queue("HoldAndDrain")
         eventually("it has stopped", lambda: not is_up(world) and not world.holds(NAME, "QuotaReserved"))
         eventually("all is given back", lambda: not _live(world))
-        stop(world, "None")
+        world.stop_queue("None")
         again = _asked(world)
-        assert _count(again) == 2
+        assert size_of(again) == 2
         world.provision(again)
         world.wait_until_runs(NAME)
         eventually("it is started", lambda: is_up(world))
@@ -105,12 +104,12 @@ def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: Worl
         _scale(world, 4)
         second = _asked(world, first)
         world.answer(second, "Failed", reason="InvalidArgument")
-        eventually("it is refused", lambda: "GrowthRefused" in _events(world))
+        eventually("it is refused", lambda: "GrowthRefused" in world.reasons(NAME))
         eventually("its request is given back", lambda: _live(world) == {uid(first)})
         eventually("its pods are there", lambda: len(uids(world)) == 5)
         _scale(world, 2, without=_GATED)
         third = _asked(world, first, second)
-        assert _count(third) == 1
+        assert size_of(third) == 1
         world.provision(third)
         world.wait_until_runs(NAME)
         grown = {first["metadata"]["name"]: 1, third["metadata"]["name"]: 1}
@@ -124,7 +123,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: W
         first = _asked(world)
         world.provision(first)
         _scale(world, 3)
-        asked, answered = {first["metadata"]["name"]: _count(first)}, {uid(first)}
+        asked, answered = {first["metadata"]["name"]: size_of(first)}, {uid(first)}
 
         def settled() -> bool:
             # What it asked for while the first slice was not finished yet may be asked for anew, and is gone
@@ -132,7 +131,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: W
             for each in world.asked(NAME):
                 if uid(each) not in answered:
                     answered.add(uid(each))
-                    asked[each["metadata"]["name"]] = _count(each)
+                    asked[each["metadata"]["name"]] = size_of(each)
                     with _gone_meanwhile():
                         world.provision(each)
             return sum(_released(world).values()) == 3
@@ -150,12 +149,6 @@ def _gone_meanwhile() -> Iterator[None]:
     except urllib.error.HTTPError as refusal:
         if refusal.code != HTTPStatus.NOT_FOUND:
             raise
-
-
-def _events(world: World) -> set[str]:
-    """The reasons of the Events about the cluster."""
-    found = world.items(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
-    return {each["reason"] for each in found if each["regarding"]["name"] == NAME}
 
 
 def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: World) -> None:
@@ -198,10 +191,6 @@ def _live(world: World) -> set[str]:
     slices = [each["metadata"]["uid"] for each in world.items(f"{KUEUE}/namespaces/{TEAM}/workloads")]
     found = world.items(REQUESTS)
     return {uid(one) for one in found if any(is_ours(one, uid) for uid in slices)}
-
-
-def _count(request: dict[str, Any]) -> int:
-    return sum(each["count"] for each in request["spec"]["podSets"])
 
 
 def _scale(world: World, replicas: int, *, without: str = "") -> None:

@@ -4,10 +4,9 @@ scheduler, and a cloud that makes a node for each pod that waits, while it has s
 
 from typing import Any
 
-from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
-from tests.integration.kueue_api.elastic_cluster import NAME, elastic, is_up, pods, scale, stop, uids
+from tests.integration.kueue_api.cloud import Cloud, force, rival
+from tests.integration.kueue_api.elastic_cluster import NAME, elastic, is_up, pods, scale, uids
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import with_gpu
 from tests.integration.kueue_api.world import PODS, World
 from tests.integration.pod_autoscaler import PLACEHOLDERS, taint_of
 from tests.waiting import eventually
@@ -48,10 +47,10 @@ def test_each_growth_gets_its_nodes_and_a_failed_one_touches_nothing(cloud: Clou
         starts_whole(cloud, size=2)
 
         # It is evicted as a whole, and starts again as a whole.
-        stop(world, "HoldAndDrain")
+        world.stop_queue("HoldAndDrain")
         cloud.eventually("it has stopped", lambda: drained(world))
         assert not world.items(PLACEHOLDERS)
-        stop(world, "None")
+        world.stop_queue("None")
         starts_whole(cloud, size=2)
 
 
@@ -129,8 +128,3 @@ def end_pods(world: World) -> None:
     for each in world.items(PODS):
         if "deletionTimestamp" in each["metadata"]:
             force(world.plane, f"{PODS}/{each['metadata']['name']}")
-
-
-def rival(number: int) -> Object:
-    meta = {"name": f"rival-{number}", "namespace": RIVALS}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": with_gpu("l4")}

@@ -35,7 +35,7 @@ def held(world: World) -> Iterator[World]:
     active["lastTransitionTime"] = "2026-01-01T00:00:00Z"
     status = {"status": {"conditions": [active]}}
     at = f"{path_of(check)}/status"
-    world.plane.call("PATCH", at, status, content_type="application/merge-patch+json")
+    world.patch(at, status)
     asked = world.plane.call("GET", _QUEUE)["spec"]["admissionChecksStrategy"]["admissionChecks"]
     _checks(world, [*asked, {"name": _OTHER}])
     yield world
@@ -87,7 +87,7 @@ def test_a_storm_of_them_costs_neither_a_second_request_nor_the_answer(held: Wor
 
 def _checks(world: World, wanted: list[dict[str, Any]]) -> None:
     spec = {"spec": {"admissionChecksStrategy": {"admissionChecks": wanted}}}
-    world.plane.call("PATCH", _QUEUE, spec, content_type="application/merge-patch+json")
+    world.patch(_QUEUE, spec)
 
 
 def _entries(world: World, count: int) -> list[dict[str, Any]] | None:
@@ -101,34 +101,24 @@ def _answer(world: World, state: str) -> dict[str, Any] | None:
 
 
 def _force(world: World, entries: list[dict[str, Any]]) -> None:
-    workload = world.workload("gang")
-    assert workload is not None
-    meta = {key: workload["metadata"][key] for key in ("name", "namespace", "uid")}
-    body = {
-        "apiVersion": names.KUEUE_API_VERSION,
-        "kind": "Workload",
-        "metadata": meta,
-        # All that it owns: what it leaves out of an apply is taken off.
-        "status": {**workload["status"], "admissionChecks": entries},
-    }
-    at = f"{WORKLOADS}/{meta['name']}/status?fieldManager=kueue-admission&force=true"
-    world.plane.call("PATCH", at, body, content_type=_APPLY)
+    # All that it owns: what it leaves out of an apply is taken off.
+    status = (world.workload("gang") or {})["status"]
+    _apply(world, "kueue-admission", {**status, "admissionChecks": entries})
 
 
 def _say(world: World, state: str) -> None:
     """The other check's answer, as its own controller would write it."""
+    entry = {"name": _OTHER, "state": state, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    _apply(world, "another", {"admissionChecks": [entry]})
+
+
+def _apply(world: World, who: str, status: dict[str, Any]) -> None:
     workload = world.workload("gang")
     assert workload is not None
     meta = {key: workload["metadata"][key] for key in ("name", "namespace", "uid")}
-    entry = {"name": _OTHER, "state": state, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    body = {
-        "apiVersion": names.KUEUE_API_VERSION,
-        "kind": "Workload",
-        "metadata": meta,
-        "status": {"admissionChecks": [entry]},
-    }
-    at = f"{WORKLOADS}/{meta['name']}/status?fieldManager=another&force=true"
-    world.plane.call("PATCH", at, body, content_type=_APPLY)
+    frame = {"apiVersion": names.KUEUE_API_VERSION, "kind": "Workload", "metadata": meta}
+    at = f"{WORKLOADS}/{meta['name']}/status?fieldManager={who}&force=true"
+    world.plane.call("PATCH", at, {**frame, "status": status}, content_type=_APPLY)
 
 
 def _pod_annotation(world: World) -> str:

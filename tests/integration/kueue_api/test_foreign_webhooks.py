@@ -45,16 +45,14 @@ def test_a_webhook_that_changes_the_request_costs_one_create_a_try_and_is_named(
         eventually("its second try has failed", lambda: _tries(world) == 2)
         assert len(creates) == 2
         assert is_outside(world.workload("gang"))
-        notes = (world.workload("gang") or {})["metadata"]["annotations"]
-        failure = notes[names.LAST_FAILURE_ANNOTATION]
+        failure = world.notes("gang")[names.LAST_FAILURE_ANNOTATION]
         for word in ("changed by a webhook", "provisioningClassName is check-capacity.x-k8s.io", "Fix: "):
             assert word in failure, failure
         assert not world.asked("gang")
 
 
 def _tries(world: World) -> int:
-    notes = (world.workload("gang") or {"metadata": {}})["metadata"].get("annotations") or {}
-    return int(notes.get(names.TRIES_ANNOTATION, "0"))
+    return int(world.notes("gang").get(names.TRIES_ANNOTATION, "0"))
 
 
 def test_a_webhook_that_denies_pods_is_named_before_a_node_is_asked_for(world: World) -> None:
@@ -62,7 +60,7 @@ def test_a_webhook_that_denies_pods_is_named_before_a_node_is_asked_for(world: W
     with _webhook(world, "/pods", denial), world.manager():
         world.submit("gang", "l4")
         eventually("its first try has failed", lambda: _tries(world) >= 1)
-        failure = (world.workload("gang") or {})["metadata"]["annotations"][names.LAST_FAILURE_ANNOTATION]
+        failure = world.notes("gang")[names.LAST_FAILURE_ANNOTATION]
         for word in ("denied by a policy", "pod of main", "pods.example.com", "not on Fridays"):
             assert word in failure, failure
         assert not world.asked("gang")

@@ -4,7 +4,7 @@ from functools import partial
 
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu, work
-from tests.integration.kueue_api.world import World
+from tests.integration.kueue_api.world import World, size_of
 from tests.waiting import eventually
 
 
@@ -16,7 +16,7 @@ def test_a_head_that_tolerates_gpus_gets_quota_and_a_place_with_its_workers(worl
     with world.manager():
         apply(world.plane, cluster)
         (request,) = eventually("it has asked", partial(world.asked, "job"))
-        assert sum(each["count"] for each in request["spec"]["podSets"]) == 2
+        assert size_of(request) == 2
         workload = world.workload("job") or {}
         assigned = {
             each["name"]: each["flavors"] for each in workload["status"]["admission"]["podSetAssignments"]

@@ -24,7 +24,6 @@ from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import (
     JOBS,
-    MERGE,
     PODS,
     STACK,
     TEAM,
@@ -43,7 +42,6 @@ RULE: Final = {"after": "6s", "notice": "8s", "action": "suspend", "keep": "4h"}
 # Addresses of this host's own loopback network.
 EXPORTER, TENANT = "127.9.0.1", "127.9.0.2"
 EXPORTERS: Final = f"/api/v1/namespaces/{GPU_OPERATOR_NAMESPACE}/pods"
-EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
 _LABELS: Final = {"app": "nvidia-dcgm-exporter"}
 DAEMON_SET: Final = {
     "apiVersion": "apps/v1",
@@ -161,7 +159,7 @@ def _make_pod(
     if address:
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
     path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
-    world.plane.call("PATCH", path, {"status": status}, content_type=MERGE)
+    world.patch(path, {"status": status})
 
 
 def _make_exporter(world: World, node: str, *, namespace: str = GPU_OPERATOR_NAMESPACE, address: str) -> None:
@@ -177,17 +175,8 @@ def _make_exporter(world: World, node: str, *, namespace: str = GPU_OPERATOR_NAM
     _make_pod(world, namespace, f"exporter-{node}", node, spec=spec, address=address, **meta)
 
 
-def _notes(world: World) -> dict[str, str]:
-    return (world.workload("gang") or {"metadata": {}})["metadata"].get("annotations") or {}
-
-
-def _reasons(world: World) -> list[str]:
-    about_job = (each for each in world.items(EVENTS) if each["regarding"]["kind"] == "Job")
-    return [each["reason"] for each in about_job]
-
-
 def _is_noticed(world: World) -> bool:
-    return names.IDLE_SINCE_ANNOTATION in _notes(world)
+    return names.IDLE_SINCE_ANNOTATION in world.notes("gang")
 
 
 def _looks(exporter: StandIn, count: int) -> None:
@@ -197,16 +186,17 @@ def _looks(exporter: StandIn, count: int) -> None:
 
 
 def test_a_gang_that_stays_idle_after_its_notice_gives_its_quota_back(world: World) -> None:
-    with StandIn().at(EXPORTER), world.manager():
+    soon = world.policy(idle={"team-b": RULE | {"after": "2s"}})
+    with soon, StandIn().at(EXPORTER), world.manager():
         _make_exporter(world, _run(world), address=EXPORTER)
         eventually("it has the notice", lambda: _is_noticed(world))
         shown = format_status(parse_status(world.workload("gang") or {}), now=datetime.now(UTC))
         assert "no GPU of it has done anything since" in shown
         assert "it is stopped at" in shown
-        eventually("an Event says so on its job", lambda: "GangIdle" in _reasons(world))
+        eventually("an Event says so on its job", lambda: "GangIdle" in world.reasons("gang"))
         eventually("it holds no quota", lambda: not world.holds("gang", "QuotaReserved"))
         assert is_outside(world.workload("gang"))
-        assert _notes(world)[names.STOP_ANNOTATION] == "idle"
+        assert world.notes("gang")[names.STOP_ANNOTATION] == "idle"
         job = world.plane.call("GET", f"{JOBS}/gang")
         assert job["spec"]["suspend"] is True
 
@@ -227,12 +217,12 @@ def test_a_gang_on_a_pool_without_our_check_is_stopped_and_comes_back(world: Wor
         _make_exporter(world, "always", address=EXPORTER)
         eventually("it holds no quota", lambda: not world.holds("gang", "QuotaReserved"))
         assert is_outside(world.workload("gang"))
-        assert _notes(world)[names.STOP_ANNOTATION] == "idle"
+        assert world.notes("gang")[names.STOP_ANNOTATION] == "idle"
         assert world.plane.call("GET", f"{JOBS}/gang")["spec"]["suspend"] is True
         force(world.plane, EXPORTERS)
         path = f"{WORKLOADS}/{(world.workload('gang') or {})['metadata']['name']}"
         gone = {"metadata": {"annotations": {names.STOP_ANNOTATION: None}}}
-        world.plane.call("PATCH", path, gone, content_type=MERGE)
+        world.patch(path, gone)
         eventually("it is let in", lambda: is_let_in(world.workload("gang")))
         world.wait_until_runs("gang")
 
@@ -243,16 +233,18 @@ def test_work_within_the_notice_cancels_it_and_the_word_of_the_owner_puts_it_off
         eventually("it has the notice", lambda: _is_noticed(world))
         exporter.busy = 60
         eventually("the notice is taken back", lambda: not _is_noticed(world))
-        eventually("an Event says so", lambda: "GangNotIdle" in _reasons(world))
+        eventually("an Event says so", lambda: "GangNotIdle" in world.reasons("gang"))
         kept = {"metadata": {"annotations": {names.KEEP_UNTIL_ANNOTATION: "2999-01-01T00:00:00Z"}}}
-        world.plane.call("PATCH", f"{JOBS}/gang", kept, content_type=MERGE)
+        world.patch(f"{JOBS}/gang", kept)
         exporter.busy = 0
-        first = eventually("it has the notice again", lambda: _notes(world).get(names.IDLE_ENDS_ANNOTATION))
+        first = eventually(
+            "it has the notice again", lambda: world.notes("gang").get(names.IDLE_ENDS_ANNOTATION)
+        )
         eventually(
-            "it ends hours later", lambda: _notes(world).get(names.IDLE_ENDS_ANNOTATION, first) > first
+            "it ends hours later", lambda: world.notes("gang").get(names.IDLE_ENDS_ANNOTATION, first) > first
         )
         _looks(exporter, 14)  # Two for each, and twice the notice.
-        assert names.STOP_ANNOTATION not in _notes(world)
+        assert names.STOP_ANNOTATION not in world.notes("gang")
         assert world.holds("gang", "Admitted")
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import built
 from tests.faults.breaks import Calm
@@ -22,10 +21,9 @@ from tests.integration.kueue_api.conftest import PLACEHOLDERS as PLACED
 from tests.integration.kueue_api.conftest import placed_world, world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.test_killed import starts_once_under_kills
-from tests.integration.kueue_api.works import plain, with_gpu
+from tests.integration.kueue_api.works import plain, queued, with_gpu
 from tests.integration.kueue_api.world import (
     JOBS,
-    MERGE,
     PODS,
     REQUESTS,
     STACK,
@@ -35,6 +33,7 @@ from tests.integration.kueue_api.world import (
     condition,
     holds,
     is_outside,
+    size_of,
 )
 from tests.integration.pod_autoscaler import PLACEHOLDERS, taint_of
 from tests.waiting import eventually
@@ -64,11 +63,7 @@ def _gang(name: str) -> Object:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": {
-            "name": name,
-            "namespace": TEAM,
-            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
-        },
+        "metadata": queued(name),
         "spec": {
             "suspend": True,
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
@@ -89,10 +84,7 @@ def _job(name: str, spec: Object, count: int) -> Object:
 @pytest.fixture
 def world(sets: World) -> Iterator[World]:
     yield sets
-    for item in sets.items(SETS):
-        sets.delete(f"{SETS}/{item['metadata']['name']}")
-    eventually("no JobSet is left", lambda: not sets.items(SETS))
-    sets.clear()
+    sets.clear(SETS)
 
 
 def _is_suspended(world: World, name: str) -> bool:
@@ -105,7 +97,7 @@ def test_a_gang_of_two_shapes_asks_for_both_and_starts_when_both_are_there(world
         (first,) = eventually("the scarcer shape is asked for", partial(world.asked, "train"))
         world.provision(first)
         (second,) = eventually("the other one is asked for", partial(world.asked, "train", first))
-        assert [_count(first), _count(second)] == [8, 8]
+        assert [size_of(first), size_of(second)] == [8, 8]
         assert _is_suspended(world, "train")
         world.provision(second)
         world.wait_until_runs("train")
@@ -194,9 +186,7 @@ def _placed_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def placed(_placed_sets: World) -> Iterator[Cloud]:
     made = Cloud(_placed_sets.plane, world=_placed_sets)
     yield made
-    for item in _placed_sets.items(SETS):
-        _placed_sets.delete(f"{SETS}/{item['metadata']['name']}")
-    eventually("no JobSet is left", lambda: not _placed_sets.items(SETS))
+    _placed_sets.remove(SETS)
     made.clear()
 
 
@@ -219,8 +209,7 @@ def _reserved(world: World) -> tuple[str, str]:
 
 
 def _fail(world: World, pod: Object) -> None:
-    path = f"{PODS}/{pod['metadata']['name']}/status"
-    world.plane.call("PATCH", path, {"status": {"phase": "Failed"}}, content_type=MERGE)
+    world.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"}})
 
 
 def _bury(world: World, pods: str) -> None:
@@ -241,7 +230,3 @@ def _names(*items: Object) -> list[str]:
 
 def _left(world: World) -> list[str]:
     return _names(*world.items(REQUESTS))
-
-
-def _count(request: Object) -> int:
-    return sum(each["count"] for each in request["spec"]["podSets"])

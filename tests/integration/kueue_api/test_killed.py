@@ -11,7 +11,7 @@ from tests.faults.kills import Kill
 from tests.faults.seeds import seeds
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import PATHS, with_gpu, work
-from tests.integration.kueue_api.world import REQUESTS, TEMPLATES, World, holds
+from tests.integration.kueue_api.world import REQUESTS, TEMPLATES, World, holds, size_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -32,8 +32,7 @@ def test_a_ray_job_of_two_shapes(world: World, seed: int) -> None:
     try:
         starts_once_under_kills(world, _ray_job(), [2, 4], seed)
     finally:
-        world.delete(f"{PATHS['RayJob']}/job")
-        eventually("no RayJob is left", lambda: not world.items(PATHS["RayJob"]))
+        world.remove(PATHS["RayJob"])
 
 
 @pytest.mark.parametrize("seed", seeds())
@@ -63,6 +62,6 @@ def starts_once_under_kills(world: World, body: Object, shapes: list[int], seed:
     assert plan.kills, plan
     assert not world.holds(name, "Evicted")
     live = world.items(REQUESTS)
-    assert sorted(sum(each["count"] for each in one["spec"]["podSets"]) for one in live) == shapes
+    assert sorted(map(size_of, live)) == shapes
     assert len(asked) == len(world.items(TEMPLATES)) == len(shapes)
     assert len(world.items(_LEASED)) == sum(shapes), "nodes were bought twice"

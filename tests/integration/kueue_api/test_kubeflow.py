@@ -8,14 +8,13 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, WORK, Work
 from tests import built
 from tests.integration.kueue_api.brought import OPERATORS
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import plain, with_gpu
-from tests.integration.kueue_api.world import PODS, STACK, TEAM, World, is_outside
+from tests.integration.kueue_api.works import plain, queued, with_gpu
+from tests.integration.kueue_api.world import PODS, STACK, TEAM, World, is_outside, size_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -41,11 +40,7 @@ def _gang(kind: str, workers: int) -> Object:
     return {
         "apiVersion": f"kubeflow.org/{version}",
         "kind": kind,
-        "metadata": {
-            "name": "gang",
-            "namespace": TEAM,
-            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
-        },
+        "metadata": queued("gang"),
         "spec": {groups: replicas},
     }
 
@@ -71,17 +66,14 @@ def jobs(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]
 @pytest.fixture
 def world(kind: str, jobs: World) -> Iterator[World]:
     yield jobs
-    for item in jobs.items(_path(kind)):
-        jobs.delete(f"{_path(kind)}/{item['metadata']['name']}")
-    eventually("no job is left", lambda: not jobs.items(_path(kind)))
-    jobs.clear()
+    jobs.clear(_path(kind))
 
 
 def test_its_nodes_are_asked_for_and_it_starts_when_they_are_there(kind: str, world: World) -> None:
     with world.manager():
         apply(world.plane, _gang(kind, 3))
         (request,) = eventually("its nodes are asked for", partial(world.asked, "gang"))
-        assert sum(each["count"] for each in request["spec"]["podSets"]) == 3
+        assert size_of(request) == 3
         assert world.items(PODS) == []
         world.provision(request)
         world.wait_until_runs("gang")

@@ -1,5 +1,6 @@
 """LeaderWorkerSets with their real controller, webhooks and Kueue: each group is a gang."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -8,20 +9,18 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import built, envtest
 from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import plain, with_gpu
-from tests.integration.kueue_api.world import PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.works import plain, queued, with_gpu
+from tests.integration.kueue_api.world import GATE, PODS, STACK, TEAM, WORKLOADS, World, is_outside, size_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
 
 SETS: Final = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{TEAM}/leaderworkersets"
-_GATE: Final = "kueue.x-k8s.io/admission"
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +43,7 @@ def _set(name: str) -> Object:
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": {
-            "name": name,
-            "namespace": TEAM,
-            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
-        },
+        "metadata": queued(name),
         "spec": {"replicas": 2, "leaderWorkerTemplate": template},
     }
 
@@ -56,10 +51,7 @@ def _set(name: str) -> Object:
 @pytest.fixture
 def world(sets: World) -> Iterator[World]:
     yield sets
-    for item in sets.items(SETS):
-        sets.delete(f"{SETS}/{item['metadata']['name']}")
-    eventually("no set is left", lambda: not sets.items(SETS))
-    sets.clear()
+    sets.clear(SETS)
 
 
 def test_each_group_is_a_gang_of_its_own(world: World) -> None:
@@ -71,13 +63,13 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
         eventually("each is queued", lambda: [_counts(each) for each in world.items(WORKLOADS)] == counts)
         (first,) = eventually("the first group asks", partial(world.asked, "serve-0"))
         (second,) = eventually("the second group asks", partial(world.asked, "serve-1"))
-        assert [sum(each["count"] for each in one["spec"]["podSets"]) for one in (first, second)] == [2, 2]
+        assert [size_of(first), size_of(second)] == [2, 2]
         world.provision(first)
         world.wait_until_runs("serve-0")
         eventually("its pods alone may start", lambda: _pods(world, gated=False) == {"0": 3})
         world.answer(second, "Failed")
         eventually("the other waits outside of the quota", lambda: is_outside(world.workload("serve-1")))
-        eventually("its request is gone", lambda: second["metadata"]["name"] not in _requests(world))
+        eventually("its request is gone", lambda: not world.asked("serve-1"))
         assert _pods(world, gated=False) == {"0": 3}
         assert world.holds("serve-0", "Admitted")
 
@@ -89,27 +81,17 @@ def test_kueue_holds_back_a_pod_that_no_work_makes(world: World) -> None:
     meta = {"name": "alone", "namespace": TEAM}
     apply(world.plane, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()})
     pod = world.plane.call("GET", f"{PODS}/alone")
-    assert _GATE in {gate["name"] for gate in pod["spec"]["schedulingGates"]}
+    assert GATE in {gate["name"] for gate in pod["spec"]["schedulingGates"]}
     assert pod["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
     world.delete(f"{PODS}/alone")
-    free = {"metadata": {"finalizers": None}}
-    world.plane.call("PATCH", f"{PODS}/alone", free, content_type="application/merge-patch+json")
+    world.patch(f"{PODS}/alone", {"metadata": {"finalizers": None}})
 
 
 def _counts(workload: Object) -> dict[str, int]:
     return {each["name"]: each["count"] for each in workload["spec"]["podSets"]}
 
 
-def _requests(world: World) -> list[str]:
-    return [each["metadata"]["name"] for each in world.items(REQUESTS)]
-
-
-def _pods(world: World, *, gated: bool) -> dict[str, int]:
-    """How many pods of each group wait behind the gate of Kueue, or do not; without those that end."""
-    found: dict[str, int] = {}
-    for pod in world.items(PODS):
-        gates = {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}
-        if (_GATE in gates) == gated and "deletionTimestamp" not in pod["metadata"]:
-            group = pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
-            found[group] = found.get(group, 0) + 1
-    return found
+def _pods(world: World, *, gated: bool) -> Counter[str]:
+    """How many pods of each group."""
+    label = "leaderworkerset.sigs.k8s.io/group-index"
+    return Counter(pod["metadata"]["labels"][label] for pod in world.pods(gated=gated))

@@ -7,10 +7,10 @@ from typing import Any
 
 from muster.model import names
 from tests.integration.accounts import attack
-from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
+from tests.integration.kueue_api.cloud import RIVALS, Cloud, force, rival
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
-from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.world import JOBS, MERGE, PODS, TEMPLATES, WORKLOADS, World, is_outside
 from tests.integration.pod_autoscaler import PLACEHOLDERS, is_closed, make_node, set_condition, taint_of
 from tests.waiting import eventually
 
@@ -34,7 +34,7 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> 
         assert not world.items(PODS)
         assert not any(taint_of(node) for node in cloud.nodes())
         for number in range(4):
-            apply(world.plane, _rival(number))
+            apply(world.plane, rival(number))
         cloud.stock["l4"] = 5
         cloud.eventually("it runs whole", lambda: len(_bound(PODS, world)) == 3)
         eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
@@ -53,8 +53,7 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
         apply(world.plane, work("Job", with_gpu("l4"), count=4))
         cloud.eventually("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
         cloud.eventually("it is out of the quota", lambda: is_outside(world.workload("job")))
-        noted = (world.workload("job") or {})["metadata"]["annotations"]
-        assert "2 of 4 l4 nodes" in noted[names.LAST_FAILURE_ANNOTATION]
+        assert "2 of 4 l4 nodes" in world.notes("job")[names.LAST_FAILURE_ANNOTATION]
         eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
         eventually("the quota is free", lambda: not world.holds("job", "QuotaReserved"))
     assert not world.items(PODS)
@@ -82,9 +81,7 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     for node in cloud.nodes():  # As if it had died between the taints and Ready.
         taint = {"key": names.HELD_TAINT_KEY, "value": "muster-gone", "effect": "NoSchedule"}
         taints = [*node["spec"]["taints"], taint]
-        patch = {"spec": {"taints": taints}}
-        path = f"/api/v1/nodes/{node['metadata']['name']}"
-        world.plane.call("PATCH", path, patch, content_type="application/merge-patch+json")
+        world.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": taints}})
     world.delete(f"{JOBS}/job")
     world.wait_until_empty(WORKLOADS)
     with world.manager(name="fourth"):
@@ -164,12 +161,6 @@ def _karpenters_event(pod: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Event", "metadata": meta, "involvedObject": about, **body}
 
 
-def _rival(number: int) -> Object:
-    spec = with_gpu("l4")
-    meta = {"name": f"rival-{number}", "namespace": RIVALS}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
 # What a stolen token of the account can do
 
 
@@ -209,7 +200,7 @@ def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(clou
 
 
 def test_the_account_writes_two_taints_of_nodes_and_nothing_else(cloud: Cloud) -> None:
-    world, merge = cloud.world, "application/merge-patch+json"
+    world, merge = cloud.world, MERGE
     make_node(world.plane, "l4-attacked", "l4")
     path = "/api/v1/nodes/l4-attacked"
     before = world.plane.call("GET", path)["spec"]["taints"]

@@ -7,12 +7,12 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.ray import Upgrade
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+from tests.integration.kueue_api.works import queued
+from tests.integration.kueue_api.world import CLUSTERS, TEAM, World, pod, size_of
 from tests.waiting import eventually
 
 _NAME: Final = "llm"
 _SERVICES: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayservices"
-_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
 
 
 def test_an_upgrade_is_queued_as_a_gang_and_runs_in_the_same_cluster(world: World) -> None:
@@ -29,7 +29,7 @@ def test_an_upgrade_is_queued_as_a_gang_and_runs_in_the_same_cluster(world: Worl
         group["template"]["spec"]["containers"][0]["image"] = "newer"
         _change_cluster(world, workerGroupSpecs=[group | {"replicas": 2, "maxReplicas": 2}])
         request = _asked(world)
-        assert sum(each["count"] for each in request["spec"]["podSets"]) == 2
+        assert size_of(request) == 2
         eventually("the old pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
         assert not world.holds(_NAME, "Admitted")
         world.provision(request)
@@ -45,12 +45,12 @@ def test_an_upgrade_is_queued_as_a_gang_and_runs_in_the_same_cluster(world: Worl
 def test_an_evicted_service_stops_and_comes_back_through_the_gate(world: World) -> None:
     with _service(world, Upgrade.NONE):
         first = _started(world)
-        _stop(world, "HoldAndDrain")
+        world.stop_queue("HoldAndDrain")
         eventually("its pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
         eventually("its quota is free", lambda: not world.holds(_NAME, "QuotaReserved"))
         eventually("its request is given back", lambda: not world.asked(_NAME))
         world.remove_nodes()
-        _stop(world, "None")
+        world.stop_queue("None")
         again = _started(world)
         assert again != first
         assert len(_clusters(world)) == 1
@@ -79,14 +79,13 @@ def _service(world: World, strategy: Upgrade) -> Iterator[None]:
 
 
 def _manifest(strategy: Upgrade) -> dict[str, Any]:
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
     head = pod("cpu") | {"tolerations": []}
     head["containers"][0]["resources"] = {"requests": {"cpu": "50m", "memory": "64Mi"}}
     workers = {"groupName": "l4", "replicas": 1, "minReplicas": 0, "maxReplicas": 1, "rayStartParams": {}}
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
-        "metadata": {"name": _NAME, "namespace": TEAM, "labels": labels},
+        "metadata": queued(_NAME),
         "spec": {
             "serveConfigV2": "applications: []",
             "upgradeStrategy": {"type": strategy},
@@ -120,7 +119,7 @@ def _asked(world: World) -> dict[str, Any]:
 
 
 def _change(world: World, **spec: Any) -> None:
-    world.plane.call("PATCH", f"{_SERVICES}/{_NAME}", {"spec": spec}, content_type=MERGE)
+    world.patch(f"{_SERVICES}/{_NAME}", {"spec": spec})
 
 
 def _change_cluster(world: World, **spec: Any) -> None:
@@ -144,7 +143,3 @@ def _workers(world: World) -> list[tuple[str, str]]:
         for each in found
         if each["metadata"]["labels"].get("ray.io/node-type") == "worker"
     ]
-
-
-def _stop(world: World, policy: str) -> None:
-    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)

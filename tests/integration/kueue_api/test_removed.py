@@ -10,7 +10,7 @@ from muster.components import gang_authority
 from muster.model import names
 from tests.envtest import path_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import KUEUE, MERGE, World, condition, is_let_in, is_outside
+from tests.integration.kueue_api.world import KUEUE, World, condition, is_let_in, is_outside
 from tests.waiting import eventually
 
 _QUEUE: Final = f"{KUEUE}/clusterqueues/team-b"
@@ -25,8 +25,7 @@ def deployed(world: World) -> Iterator[World]:
     apply(world.plane, _deployment())
     yield world
     world.delete(path_of(_deployment()))
-    spec = {"spec": {"admissionChecksStrategy": checks}}
-    world.plane.call("PATCH", _QUEUE, spec, content_type=MERGE)
+    world.patch(_QUEUE, {"spec": {"admissionChecksStrategy": checks}})
 
 
 def test_a_restart_is_no_removal(deployed: World) -> None:
@@ -56,7 +55,7 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         assert "remove the check from the ClusterQueue" in active["message"]
         eventually("the queue says that its check is not there", lambda: _is_closed(deployed))
         assert "has been removed" in deployed.entry("asking")["message"]
-        assert "ControllerRemoved" in _events(deployed, "asking")
+        assert "ControllerRemoved" in deployed.reasons("asking")
         # Nothing is held for nobody, and nobody is left deactivated.
         assert not deployed.asked("asking")
         assert not deployed.asked("outside")
@@ -78,8 +77,7 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         eventually("it has asked", partial(deployed.asked, "last"))
         deployed.delete(path_of(_deployment()))
         manager.stop()
-        spec = {"spec": {"admissionChecksStrategy": None}}
-        deployed.plane.call("PATCH", _QUEUE, spec, content_type=MERGE)
+        deployed.patch(_QUEUE, {"spec": {"admissionChecksStrategy": None}})
         deployed.wait_until_runs("last")
 
 
@@ -100,9 +98,3 @@ def _deployment() -> dict[str, Any]:
 def _is_closed(world: World) -> bool:
     active = condition(world.plane.call("GET", _QUEUE), "Active")
     return bool(active["status"] == "False" and "inactive AdmissionCheck" in active["message"])
-
-
-def _events(world: World, name: str) -> set[str]:
-    """The reasons of the Events about the job of this name."""
-    found = world.plane.call("GET", "/apis/events.k8s.io/v1/namespaces/team-b/events")["items"]
-    return {each["reason"] for each in found if each["regarding"]["name"] == name}

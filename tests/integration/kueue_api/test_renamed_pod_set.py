@@ -7,22 +7,21 @@ name no PodSet of it.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from muster.model import names
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+from tests.integration.kueue_api.works import work
+from tests.integration.kueue_api.world import CLUSTERS, World, pod
 from tests.waiting import eventually
-
-_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
 
 
 @pytest.fixture
 def open_queue(world: World) -> Iterator[World]:
     yield world
-    _stop(world, "None")
+    world.stop_queue("None")
 
 
 def test_a_pod_set_that_is_renamed_after_an_eviction_takes_the_nodes_that_it_left(open_queue: World) -> None:
@@ -42,15 +41,15 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
         eventually("its pods are told their request", lambda: _claimed(world, "before"))
         if away:
             manager.kill()
-        _stop(world, "HoldAndDrain")
+        world.stop_queue("HoldAndDrain")
         eventually("it has lost its quota", lambda: not world.holds("training", "QuotaReserved"))
         eventually("it is suspended", lambda: _spec(world)["suspend"])
         _rename(world, "after")
         if away:
-            _stop(world, "None")
+            world.stop_queue("None")
             manager.start()
         eventually("its Workload has the new PodSet", lambda: "after" in _pod_sets(world))
-        _stop(world, "None")
+        world.stop_queue("None")
         if away:
             # A manager that was away takes the first back in its own time, and does not know what it left.
             (request,) = eventually("it has asked anew", partial(world.asked, "training", first))
@@ -64,21 +63,10 @@ def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
 
 
 def _cluster(group: str) -> dict[str, Any]:
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
-    head = pod("cpu")
-    head["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-    head["tolerations"] = []
-    workers = {"groupName": group, "replicas": 1, "minReplicas": 1, "maxReplicas": 1}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": "training", "namespace": TEAM, "labels": labels},
-        "spec": {
-            "suspend": True,
-            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
-            "workerGroupSpecs": [workers | {"rayStartParams": {}, "template": {"spec": pod("l4")}}],
-        },
-    }
+    cluster = work("RayCluster", pod("l4"))
+    cluster["metadata"]["name"] = "training"
+    cluster["spec"]["workerGroupSpecs"][0]["groupName"] = group
+    return cluster
 
 
 def _spec(world: World) -> dict[str, Any]:
@@ -108,7 +96,3 @@ def _pod_sets(world: World) -> list[str]:
     return [
         each["name"] for each in (world.workload("training") or {"spec": {"podSets": []}})["spec"]["podSets"]
     ]
-
-
-def _stop(world: World, policy: str) -> None:
-    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)

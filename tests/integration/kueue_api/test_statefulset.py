@@ -8,19 +8,17 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import envtest
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import with_gpu
-from tests.integration.kueue_api.world import MERGE, PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.works import queued, with_gpu
+from tests.integration.kueue_api.world import PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
 from tests.waiting import eventually
 
 Object = dict[str, Any]
 
 SETS: Final = f"/apis/apps/v1/namespaces/{TEAM}/statefulsets"
-_GATE: Final = "kueue.x-k8s.io/admission"
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +34,11 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture
 def world(sets: World) -> Iterator[World]:
     yield sets
-    for item in sets.items(SETS):
-        sets.delete(f"{SETS}/{item['metadata']['name']}")
-    eventually("no set is left", lambda: not sets.items(SETS))
-    sets.clear()
+    sets.clear(SETS)
 
 
 def _set(name: str, *, replicas: int = 3) -> Object:
     labels = {"app": name}
-    meta = {
-        "name": name,
-        "namespace": TEAM,
-        "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
-    }
     spec = {
         "replicas": replicas,
         "serviceName": name,
@@ -56,17 +46,11 @@ def _set(name: str, *, replicas: int = 3) -> Object:
         "podManagementPolicy": "Parallel",
         "template": {"metadata": {"labels": labels}, "spec": with_gpu("l4")},
     }
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": queued(name), "spec": spec}
 
 
 def _pods(world: World, *, gated: bool) -> set[str]:
-    """Those that wait behind the gate of Kueue, or do not; without those that end."""
-    return {
-        pod["metadata"]["name"]
-        for pod in world.items(PODS)
-        if (_GATE in {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}) == gated
-        and "deletionTimestamp" not in pod["metadata"]
-    }
+    return {pod["metadata"]["name"] for pod in world.pods(gated=gated)}
 
 
 ALL: Final = {"serve-0", "serve-1", "serve-2"}
@@ -110,9 +94,7 @@ def test_a_set_that_is_evicted_waits_whole(world: World) -> None:
         world.provision(_asked(world))
         eventually("all start", lambda: _pods(world, gated=False) == ALL)
         (workload,) = world.items(WORKLOADS)
-        stopped = {"spec": {"active": False}}
-        path = f"{WORKLOADS}/{workload['metadata']['name']}"
-        world.plane.call("PATCH", path, stopped, content_type=MERGE)
+        world.patch(f"{WORKLOADS}/{workload['metadata']['name']}", {"spec": {"active": False}})
         eventually("all wait again", lambda: _pods(world, gated=True) == ALL)
         assert _pods(world, gated=False) == set()
 
@@ -123,9 +105,5 @@ def test_without_all_of_its_nodes_no_pod_starts(world: World) -> None:
         request = _asked(world)
         world.answer(request, "Failed")
         eventually("it waits outside of the quota", lambda: is_outside(world.workload("serve")))
-        name = request["metadata"]["name"]
-        eventually(
-            "its request is gone",
-            lambda: name not in {each["metadata"]["name"] for each in world.items(REQUESTS)},
-        )
+        world.wait_until_empty(REQUESTS)
         assert _pods(world, gated=True) == ALL

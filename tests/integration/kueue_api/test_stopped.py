@@ -5,7 +5,7 @@ there already.
 from functools import partial
 
 from muster.model import names
-from tests.integration.kueue_api.world import MERGE, WORKLOADS, Object, World, is_outside
+from tests.integration.kueue_api.world import WORKLOADS, Object, World, is_outside
 from tests.waiting import eventually
 
 
@@ -67,10 +67,9 @@ def _stop(world: World, name: str, value: str | None) -> None:
 def _patch(world: World, name: str, body: Object) -> None:
     """As `kubectl annotate` and `kubectl patch` do it."""
     workload = world.workload(name) or {}
-    world.plane.call("PATCH", f"{WORKLOADS}/{workload['metadata']['name']}", body, content_type=MERGE)
+    world.patch(f"{WORKLOADS}/{workload['metadata']['name']}", body)
 
 
 def _note(world: World, name: str, key: str) -> str:
     """An annotation of the Workload; empty where it has none."""
-    meta = (world.workload(name) or {"metadata": {}})["metadata"]
-    return str((meta.get("annotations") or {}).get(key, ""))
+    return world.notes(name).get(key, "")

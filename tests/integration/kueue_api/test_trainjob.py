@@ -8,14 +8,13 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import built
 from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import with_gpu
-from tests.integration.kueue_api.world import PODS, STACK, TEAM, World, is_outside
+from tests.integration.kueue_api.works import queued, with_gpu
+from tests.integration.kueue_api.world import PODS, STACK, TEAM, World, is_outside, size_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -65,11 +64,7 @@ def _gang(name: str, nodes: int) -> Object:
     return {
         "apiVersion": GROUP,
         "kind": "TrainJob",
-        "metadata": {
-            "name": name,
-            "namespace": TEAM,
-            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
-        },
+        "metadata": queued(name),
         "spec": {
             "runtimeRef": {
                 "name": RUNTIME,
@@ -84,12 +79,7 @@ def _gang(name: str, nodes: int) -> Object:
 @pytest.fixture
 def world(trains: World) -> Iterator[World]:
     yield trains
-    for item in trains.items(TRAINS):
-        trains.delete(f"{TRAINS}/{item['metadata']['name']}")
-    eventually("no TrainJob is left", lambda: not trains.items(TRAINS))
-    for item in trains.items(SETS):  # No garbage collector runs here.
-        trains.delete(f"{SETS}/{item['metadata']['name']}")
-    trains.clear()
+    trains.clear(TRAINS, SETS)  # No garbage collector runs here.
 
 
 def _parallelism(world: World) -> list[int]:
@@ -105,7 +95,7 @@ def test_its_nodes_are_asked_for_and_it_starts_when_they_are_there(world: World)
     with world.manager():
         apply(world.plane, _gang("train", 3))
         (request,) = eventually("its nodes are asked for", partial(world.asked, "train"))
-        assert sum(each["count"] for each in request["spec"]["podSets"]) == 3
+        assert size_of(request) == 3
         assert _parallelism(world) == []
         world.provision(request)
         world.wait_until_runs("train")

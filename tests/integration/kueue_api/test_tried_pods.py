@@ -14,7 +14,7 @@ from tests.envtest import path_of
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu, work
-from tests.integration.kueue_api.world import MERGE, PODS, STACK, TEAM, World, is_outside, pod
+from tests.integration.kueue_api.world import PODS, STACK, TEAM, World, is_outside, pod
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -52,8 +52,7 @@ def _submit(world: World, **spec: Any) -> None:
 
 
 def _failure(world: World) -> str:
-    notes = (world.workload("job") or {"metadata": {}})["metadata"].get("annotations") or {}
-    return str(notes.get(names.LAST_FAILURE_ANNOTATION, ""))
+    return world.notes("job").get(names.LAST_FAILURE_ANNOTATION, "")
 
 
 @pytest.mark.parametrize(
@@ -103,17 +102,13 @@ def test_a_gang_waits_outside_its_quota_while_the_namespace_may_have_no_further_
 
 def _count(world: World, quota: Object, *, used: str) -> None:
     status = {"hard": {"pods": "1"}, "used": {"pods": used}}
-    world.plane.call("PATCH", f"{path_of(quota)}/status", {"status": status}, content_type=MERGE)
+    world.patch(f"{path_of(quota)}/status", {"status": status})
     eventually("the server knows", lambda: _may_have_pod(world) is (used == "0"))
 
 
 def _may_have_pod(world: World) -> bool:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "any", "namespace": TEAM},
-        "spec": plain(),
-    }
+    meta = {"name": "any", "namespace": TEAM}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()}
     try:
         world.plane.call("POST", f"{PODS}?dryRun=All", body)
     except OSError:
@@ -142,8 +137,7 @@ def test_a_pod_without_an_image_is_found_though_no_policy_looks(world: World) ->
         apply(world.plane, cluster)
 
         def is_told() -> bool:
-            notes = (world.workload("job") or {"metadata": {}})["metadata"].get("annotations") or {}
-            return any("image: Required value" in text for text in notes.values())
+            return any("image: Required value" in text for text in world.notes("job").values())
 
         eventually("its image is missed", is_told)
         assert not world.asked("job")

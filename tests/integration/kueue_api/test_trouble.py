@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from muster.model import names
 from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.works import work
 from tests.integration.kueue_api.world import (
     JOBS,
     KUEUE,
-    MERGE,
     PODS,
     POLICY,
     REQUESTS,
@@ -37,7 +37,7 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
         world.delete(f"/api/v1/nodes?labelSelector={lease}")
         (second,) = eventually("it has asked anew", partial(world.asked, "trainer", first))
         news = {"NodesMissing", "NodesLost"}
-        eventually("both are told", lambda: news <= {each["reason"] for each in world.items(_EVENTS)})
+        eventually("both are told", lambda: news <= world.reasons("trainer"))
         assert not world.holds("trainer", "Admitted")
         assert (world.workload("trainer") or {})["spec"].get("active") is not False
         world.provision(second)
@@ -48,7 +48,7 @@ def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: Wor
     with world.policy(onStockOut="nextFlavor"), world.manager():
         _submit_anywhere(world, "anywhere")
         (first,) = eventually("it has asked", partial(world.asked, "anywhere"))
-        _out_of_stock(world, first)
+        world.answer(first, "Failed", reason="ResourcePoolExhausted")
         (second,) = eventually("it has asked anew", partial(world.asked, "anywhere", first))
         assert _pool(second) != _pool(first)
         world.provision(second)
@@ -110,25 +110,11 @@ def _pool(request: Object) -> str:
     return str(request["metadata"]["annotations"][f"{names.GROUP}/requested-pool"])
 
 
-def _out_of_stock(world: World, request: Object) -> None:
-    said = {
-        "type": "Failed",
-        "status": "True",
-        "reason": "ResourcePoolExhausted",
-        "message": "said by a test",
-        "lastTransitionTime": request["metadata"]["creationTimestamp"],
-    }
-    path = f"{REQUESTS}/{request['metadata']['name']}/status"
-    world.plane.call("PATCH", path, {"status": {"conditions": [said]}}, content_type=MERGE)
-
-
 def _submit_anywhere(world: World, name: str) -> None:
     """A Job that names no pool."""
-    spec = pod("l4")
-    del spec["nodeSelector"]
-    meta = {"name": name, "namespace": TEAM, "labels": {names.QUEUE_LABEL: "default"}}
-    body = {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **spec}}}
-    apply(world.plane, {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body})
+    job = work("Job", {key: value for key, value in pod("l4").items() if key != "nodeSelector"})
+    job["metadata"]["name"] = name
+    apply(world.plane, job)
 
 
 def _begun(world: World, name: str) -> dict[str, Any] | None:
@@ -159,27 +145,9 @@ def _placeholders(world: World) -> list[Object]:
 
 def _cluster(name: str) -> Object:
     """Workers in two pools, and a head beside them."""
-    head = pod("cpu")
-    head["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-    head["tolerations"] = []
-    groups = [
-        {
-            "groupName": pool,
-            "replicas": 1,
-            "minReplicas": 1,
-            "maxReplicas": 1,
-            "rayStartParams": {},
-            "template": {"spec": pod(pool)},
-        }
-        for pool in ("l4", "h100")
-    ]
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": name, "namespace": TEAM, "labels": {names.QUEUE_LABEL: "default"}},
-        "spec": {
-            "suspend": True,
-            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
-            "workerGroupSpecs": groups,
-        },
-    }
+    cluster = work("RayCluster", pod("l4"))
+    cluster["metadata"]["name"] = name
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    groups = [group | {"groupName": pool, "template": {"spec": pod(pool)}} for pool in ("l4", "h100")]
+    cluster["spec"]["workerGroupSpecs"] = groups
+    return cluster

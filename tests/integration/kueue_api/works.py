@@ -19,6 +19,11 @@ PATHS: Final = {
 _LABELS: Final = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
 
 
+def queued(name: str) -> Object:
+    """The metadata of work in the queue of the team."""
+    return {"name": name, "namespace": TEAM, "labels": dict(_LABELS)}
+
+
 def plain(**amounts: str) -> Object:
     """A pod without GPUs."""
     found = {"cpu": "100m", "memory": "64Mi", **amounts}
@@ -35,7 +40,7 @@ def with_gpu(pool: str, **amounts: str) -> Object:
 
 def work(kind: str, spec: Object, *, count: int = 1) -> Object:
     """`count` such pods; those of a Ray cluster beside a head."""
-    meta = {"name": "job", "namespace": TEAM, "labels": dict(_LABELS)}
+    meta = queued("job")
     if kind in ("Job", "CronJob"):
         job: Object = {"parallelism": count, "suspend": True}
         job["template"] = {"spec": {"restartPolicy": "Never", **spec}}

@@ -48,6 +48,7 @@ JOBS: Final = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayclusters"
 POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 MERGE: Final = "application/merge-patch+json"
+GATE: Final = "kueue.x-k8s.io/admission"
 _TOLERATED: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -227,8 +228,24 @@ class World:
             if error.code != 404:
                 raise
 
-    def clear(self) -> None:
-        """No job of an earlier test is left, nor anything of it."""
+    def patch(self, path: str, change: Object) -> None:
+        """As an administrator does."""
+        self.plane.call("PATCH", path, change, content_type=MERGE)
+
+    def stop_queue(self, policy: str) -> None:
+        """That of the team: `HoldAndDrain` evicts what has quota."""
+        self.patch(f"{KUEUE}/namespaces/{TEAM}/localqueues/default", {"spec": {"stopPolicy": policy}})
+
+    def remove(self, path: str) -> None:
+        """All that is there, until nothing is."""
+        for item in self.items(path):
+            self.delete(f"{path}/{item['metadata']['name']}")
+        self.wait_until_empty(path)
+
+    def clear(self, *kinds: str) -> None:
+        """No job of an earlier test is left, nor anything of it. `kinds`: paths of other work."""
+        for at in kinds:
+            self.remove(at)
         for at in (JOBS, CLUSTERS):
             for item in self.items(at):
                 self.delete(f"{at}/{item['metadata']['name']}")
@@ -303,6 +320,24 @@ class World:
     def holds(self, name: str, kind: str) -> bool:
         return holds(self.workload(name) or {}, kind)
 
+    def notes(self, name: str) -> dict[str, str]:
+        """The annotations of its Workload."""
+        return (self.workload(name) or {"metadata": {}})["metadata"].get("annotations") or {}
+
+    def reasons(self, name: str) -> set[str]:
+        """Those of the Events about the object of this name."""
+        found = self.items(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
+        return {each["reason"] for each in found if each["regarding"]["name"] == name}
+
+    def pods(self, *, gated: bool) -> list[Object]:
+        """Those that wait behind the gate of Kueue, or do not; without those that end."""
+        return [
+            pod
+            for pod in self.items(PODS)
+            if (GATE in {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}) == gated
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
     # The cloud
 
     def answer(
@@ -325,11 +360,10 @@ class World:
     def provision(self, request: Object, *, make: Callable[..., None] = make_node) -> None:
         """Nodes of a lease of their own, one a pod, and then the word. `make`: in place of plain ones."""
         name = request["metadata"]["name"]
-        count = sum(each["count"] for each in request["spec"]["podSets"])
         template = request["spec"]["podSets"][0]["podTemplateRef"]["name"]
         spec = self.plane.call("GET", f"{TEMPLATES}/{template}")["template"]["spec"]
         pool = spec["nodeSelector"][names.POOL_LABEL]
-        for number in range(count):
+        for number in range(size_of(request)):
             make(self.plane, f"{name[-12:]}-{number}", pool, lease=name)
         self.answer(request, "Provisioned", details={names.GKE_LEASE_DETAIL: name})
 
@@ -358,6 +392,11 @@ def pod(pool: str) -> Object:
         "tolerations": [_TOLERATED],
         "containers": [{"name": "work", "image": "none", "resources": resources}],
     }
+
+
+def size_of(request: Object) -> int:
+    """The pods that it asks nodes for."""
+    return sum(each["count"] for each in request["spec"]["podSets"])
 
 
 def holds(item: Object, kind: str) -> bool:
