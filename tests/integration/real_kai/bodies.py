@@ -30,6 +30,19 @@ NO_BOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _NODE: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
 
+def queue_body(
+    name: str, gpu: Mapping[str, object], *, parent: str = "", metadata: Json | None = None, **spec: object
+) -> Json:
+    """A Queue with these figures for GPUs, and with nothing that limits the rest."""
+    resources = {"gpu": gpu, "cpu": NO_BOUND, "memory": NO_BOUND}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": metadata or {"name": name},
+        "spec": {"resources": resources, **spec, **({"parentQueue": parent} if parent else {})},
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
     """A Ray cluster of a head without a GPU and of workers with one each.
@@ -51,18 +64,9 @@ def ray_cluster(name: str, queue: str, gang: Gang, *, priority: str = "") -> Jso
         "rayStartParams": {},
         "template": _template(gated=True, gpus=1),
     }
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {
-            "name": name,
-            "labels": {KAI_QUEUE_LABEL: queue} | ({KAI_PRIORITY_LABEL: priority} if priority else {}),
-        },
-        "spec": {
-            "headGroupSpec": {"rayStartParams": {}, "template": _template(gated=True, gpus=0)},
-            "workerGroupSpecs": [group],
-        },
-    }
+    head = {"rayStartParams": {}, "template": _template(gated=True, gpus=0)}
+    spec = {"headGroupSpec": head, "workerGroupSpecs": [group]}
+    return _queued("ray.io/v1", "RayCluster", name, queue, spec, priority=priority)
 
 
 def job_set(name: str, queue: str, shapes: Shapes) -> Json:
@@ -71,12 +75,7 @@ def job_set(name: str, queue: str, shapes: Shapes) -> Json:
         {"name": group, "replicas": jobs, "template": {"spec": job("", queue, pods=pods, gpus=gpus)["spec"]}}
         for group, (jobs, pods, gpus) in shapes.items()
     ]
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
-        "spec": {"replicatedJobs": groups},
-    }
+    return _queued("jobset.x-k8s.io/v1alpha2", "JobSet", name, queue, {"replicatedJobs": groups})
 
 
 def jobs_of(made: Json, queue: str, shapes: Shapes) -> Iterator[Json]:
@@ -88,28 +87,18 @@ def jobs_of(made: Json, queue: str, shapes: Shapes) -> Iterator[Json]:
             labels |= {f"{_JOBSET}/job-index": str(index)}
             body = job(f"{owner['name']}-{group}-{index}", queue, pods=pods, gpus=gpus, labels=labels)
             reference = {"apiVersion": made["apiVersion"], "kind": "JobSet", "controller": True, **owner}
-            body["metadata"] = {
-                "name": body["metadata"]["name"],
-                "labels": labels,
-                "ownerReferences": [reference],
-            }
-            yield body
+            name = body["metadata"]["name"]
+            yield body | {"metadata": {"name": name, "labels": labels, "ownerReferences": [reference]}}
 
 
 def job(name: str, queue: str, *, pods: int, gpus: int = 1, labels: Json | None = None) -> Json:
     """As our webhook leaves it. `labels`: of pods that another object made."""
     template = _waiting(queue, gpus=gpus, **(labels or {}))
     template["spec"]["restartPolicy"] = "Never"
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "labels": {KAI_QUEUE_LABEL: queue},
-            "annotations": {KAI_BATCH_MINIMUM: str(pods)},
-        },
-        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": template},
-    }
+    spec = {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": template}
+    body = _queued("batch/v1", "Job", name, queue, spec)
+    body["metadata"]["annotations"] = {KAI_BATCH_MINIMUM: str(pods)}
+    return body
 
 
 def real_job_set(name: str, queue: str, shapes: Shapes) -> Json:
@@ -137,12 +126,8 @@ def leader_worker_set(name: str, queue: str, *, groups: int, size: int) -> Json:
         "leaderTemplate": _waiting(queue, gpus=0),
         "workerTemplate": _waiting(queue, gpus=1),
     }
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
-        "spec": {"replicas": groups, "leaderWorkerTemplate": template},
-    }
+    spec = {"replicas": groups, "leaderWorkerTemplate": template}
+    return _queued("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, queue, spec)
 
 
 TRAINER: Final = "trainer.kubeflow.org/v1alpha1"
@@ -173,18 +158,11 @@ def runtime(name: str, queue: str) -> Json:
 
 def train_job(name: str, queue: str, *, nodes: int, of: str) -> Json:
     """As our webhook leaves it."""
-    labels = {KAI_QUEUE_LABEL: queue}
-    handed = {
-        "manager": PATCH_MANAGER,
-        "trainingRuntimeSpec": {"template": {"metadata": {"labels": labels}}},
-    }
+    of_pods = {"template": {"metadata": {"labels": {KAI_QUEUE_LABEL: queue}}}}
+    handed = {"manager": PATCH_MANAGER, "trainingRuntimeSpec": of_pods}
     reference = {"name": of, "kind": "ClusterTrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
-    return {
-        "apiVersion": TRAINER,
-        "kind": "TrainJob",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"runtimeRef": reference, "trainer": {"numNodes": nodes}, "runtimePatches": [handed]},
-    }
+    spec = {"runtimeRef": reference, "trainer": {"numNodes": nodes}, "runtimePatches": [handed]}
+    return _queued(TRAINER, "TrainJob", name, queue, spec)
 
 
 def kubeflow_job(kind: str, name: str, queue: str, *, workers: int) -> Json:
@@ -200,35 +178,20 @@ def kubeflow_job(kind: str, name: str, queue: str, *, workers: int) -> Json:
     }
     for each in replicas.values():
         each["template"]["spec"]["containers"][0]["name"] = "pytorch"
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": kind,
-        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
-        "spec": {groups: replicas},
-    }
+    return _queued(f"kubeflow.org/{version}", kind, name, queue, {groups: replicas})
 
 
 def serving(kind: str, name: str, queue: str, *, pods: int) -> Json:
     """A Deployment or StatefulSet as our webhook leaves it."""
     spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}
     spec |= {"serviceName": name, "podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue, KAI_PRIORITY_LABEL: "train"}},
-        "spec": spec | {"template": _waiting(queue, gpus=1, app=name)},
-    }
+    spec |= {"template": _waiting(queue, gpus=1, app=name)}
+    return _queued("apps/v1", kind, name, queue, spec, priority="train")
 
 
 def lone_pod(name: str, queue: str, priority: str, *, gpus: int, **resources: str) -> Json:
-    labels = {KAI_QUEUE_LABEL: queue} | ({KAI_PRIORITY_LABEL: priority} if priority else {})
-    template = _template(gated=False, gpus=gpus, **resources)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {**template["spec"], "schedulerName": KAI_SCHEDULER},
-    }
+    spec = _template(gated=False, gpus=gpus, **resources)["spec"] | {"schedulerName": KAI_SCHEDULER}
+    return _queued("v1", "Pod", name, queue, spec, priority=priority)
 
 
 def fake_node(name: str, gpus: int) -> Json:
@@ -266,6 +229,11 @@ def offering(stock: int, classes: tuple[str, ...], *, scale_down: str = "5s") ->
         "metadata": {"name": cloud.POOLS_CONFIG, "namespace": cloud.NAMESPACE},
         "data": {cloud.POOLS_KEY: yaml.safe_dump(offered)},
     }
+
+
+def _queued(api: str, kind: str, name: str, queue: str, spec: Json, *, priority: str = "") -> Json:
+    labels = {KAI_QUEUE_LABEL: queue} | ({KAI_PRIORITY_LABEL: priority} if priority else {})
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
 def _waiting(queue: str, *, gpus: int, **labels: str) -> Json:

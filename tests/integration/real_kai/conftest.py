@@ -24,7 +24,7 @@ from tests.envtest import ControlPlane
 from tests.envtest.process import PROVISIONING_CRD
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
-from tests.integration.real_kai.bodies import NO_BOUND
+from tests.integration.real_kai.bodies import queue_body
 from tests.integration.real_kai.programs import ASSETS, JOBSET_CRD, KAI_CRDS, SWITCH, WANTED, Running
 from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, classes_of, clean
 from tests.integration.tenancy import crds
@@ -113,16 +113,8 @@ def _install(server: ControlPlane, manifests: list[dict[str, Any]], home: str) -
 
 def _rounds() -> list[dict[str, Any]]:
     """Queues beside the stack's own, for the pods by which a test knows that KAI has looked again."""
-    shares = {"gpu": {"quota": 0, "limit": 0, "overQuotaWeight": 0}, "cpu": NO_BOUND, "memory": NO_BOUND}
-    return [
-        {
-            "apiVersion": "scheduling.run.ai/v2",
-            "kind": "Queue",
-            "metadata": {"name": name},
-            "spec": {"resources": shares, **({"parentQueue": parent} if parent else {})},
-        }
-        for name, parent in (("rounds-top", ""), ("rounds", "rounds-top"))
-    ]
+    none = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
+    return [queue_body("rounds-top", none), queue_body("rounds", none, parent="rounds-top")]
 
 
 def _namespace(name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from muster.live.snapshot.kai import GROUP_ANNOTATION, SUB_GROUP_LABEL
 from muster.local.simulated_cloud import names as cloud
 from muster.model.names import GPU_RESOURCE, KAI_SCHEDULER
-from tests.integration.real_kai.bodies import NO_BOUND
+from tests.integration.real_kai.bodies import queue_body
 
 Json = dict[str, Any]
 
@@ -92,18 +92,8 @@ class _Maker:
         quota = self._dice.choice((0, 1, 2, 2, 3, 4) if parent else (-1, 2, 4, 4, 6, 8))
         limit = self._dice.choice((-1, -1, -1, quota, max(quota, 0) + 2))
         gpu = {"quota": quota, "limit": limit, "overQuotaWeight": self._dice.choice((0, 1, 1, 2))}
-        spec: Json = {
-            "priority": self._dice.choice((100, 100, 100, 200)),
-            "resources": {"gpu": gpu, "cpu": NO_BOUND, "memory": NO_BOUND},
-        }
-        if parent:
-            spec["parentQueue"] = parent
-        return {
-            "apiVersion": "scheduling.run.ai/v2",
-            "kind": "Queue",
-            "metadata": self._metadata(name),
-            "spec": spec,
-        }
+        priority = self._dice.choice((100, 100, 100, 200))
+        return queue_body(name, gpu, parent=parent, metadata=self._metadata(name), priority=priority)
 
     def _gang(self, index: int, queue: str) -> tuple[Json, list[Json]]:
         name = f"{self._name}-g{index}"

@@ -16,7 +16,7 @@ from muster.model.names import GPU_RESOURCE
 from muster.preview.whatif.kai import group_manifest, pod_manifest, to_config, to_manifest
 from muster.replay.kai_player import KaiWorld, Shard, play_kai
 from muster.replay.player import UnplayableError
-from tests.integration.real_kai.bodies import NO_BOUND
+from tests.integration.real_kai.bodies import NO_BOUND, queue_body
 from tests.integration.real_kai.random_worlds import priority_classes, random_world
 
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,14 +26,7 @@ _DIGEST: Final = "9c1f47380dde04fe42536a996f7a0a84ce0b487b69e26f8b7b8559cae68f50
 
 
 def _queue(name: str, quota: int, *, parent: str = "all", **more: Any) -> dict[str, Any]:
-    gpu = {"quota": quota, "limit": -1, "overQuotaWeight": 1}
-    spec = {"resources": {"gpu": gpu, "cpu": NO_BOUND, "memory": NO_BOUND}, **more}
-    return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec | ({"parentQueue": parent} if parent else {}),
-    }
+    return queue_body(name, NO_BOUND | {"quota": quota}, parent=parent, **more)
 
 
 def _gang(

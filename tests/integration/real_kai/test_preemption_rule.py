@@ -37,7 +37,7 @@ from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
 from muster.preview.whatif.kai import group_manifest, pod_manifest
 from muster.replay.kai_player import KaiWorld, Shard, play_kai
-from tests.integration.real_kai.bodies import NO_BOUND
+from tests.integration.real_kai.bodies import queue_body
 from tests.integration.real_kai.random_worlds import PRIORITIES, priority_classes
 
 _WORLDS: Final = int(os.environ.get("MUSTER_KAI_WORLDS", "40"))
@@ -85,13 +85,7 @@ def _queue(dice: random.Random, name: str, parent: str) -> dict[str, Any]:
     quota = dice.choice((0, 1, 2, 2, 3, 4) if parent else (-1, 4, 4, 6, 8))
     limit = dice.choice((-1, -1, -1, quota, max(quota, 0) + 2))
     gpu = {"quota": quota, "limit": limit, "overQuotaWeight": dice.choice((0, 1, 1, 2))}
-    spec: dict[str, Any] = {"resources": {"gpu": gpu, "cpu": NO_BOUND, "memory": NO_BOUND}}
-    return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec | ({"parentQueue": parent} if parent else {}),
-    }
+    return queue_body(name, gpu, parent=parent)
 
 
 def _node(name: str, gpus: int) -> dict[str, Any]:

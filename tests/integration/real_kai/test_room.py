@@ -17,7 +17,7 @@ from muster.controller.kai.objects import Queue
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
-from tests.integration.real_kai.bodies import NO_BOUND
+from tests.integration.real_kai.bodies import queue_body
 from tests.integration.real_kai.world import QUEUES, World
 
 _WAVES: Final = (1, 3)
@@ -51,9 +51,7 @@ CASES: Final = tuple(_cases())
 
 def _queue(name: str, figures: Figures, parent: str = "") -> dict[str, Any]:
     share = {key: value for key, value in zip(("quota", "limit"), figures, strict=True) if value is not None}
-    resources = {"gpu": {**share, "overQuotaWeight": 1}, "cpu": NO_BOUND, "memory": NO_BOUND}
-    spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    return queue_body(name, {**share, "overQuotaWeight": 1}, parent=parent)
 
 
 @pytest.fixture
