@@ -8,8 +8,9 @@ import secrets
 import signal
 import sys
 import urllib.error
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +117,10 @@ class Plane:
         self.process.send_signal(how)
         return await self.process.wait()
 
-    async def call(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
-    ) -> Any:
-        return await asyncio.to_thread(self.api.call, method, path, body, content_type=content_type)
+    def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        return self.api.call(method, path, body, content_type=content_type)
 
-    async def ask(
-        self, name: str, *, count: int = 1, pool: str = "l4", template: bool = True, **spec: Any
-    ) -> None:
+    def ask(self, name: str, *, count: int = 1, pool: str = "l4", template: bool = True, **spec: Any) -> None:
         """Creates a PodTemplate and a request for `count` pods of one GPU in the pool."""
         shape = {
             "nodeSelector": {names.POOL_LABEL: pool},
@@ -138,7 +135,7 @@ class Plane:
         }
         if template:
             body = {"metadata": {"name": name}, "template": {"spec": shape}}
-            await self.call("POST", f"/api/v1/namespaces/{self.namespace}/podtemplates", body)
+            self.call("POST", f"/api/v1/namespaces/{self.namespace}/podtemplates", body)
         request = {
             "apiVersion": "autoscaling.x-k8s.io/v1",
             "kind": "ProvisioningRequest",
@@ -149,45 +146,35 @@ class Plane:
                 **spec,
             },
         }
-        await self.call("POST", f"{_GROUP}/{self.namespace}/provisioningrequests", request)
+        self.call("POST", f"{_GROUP}/{self.namespace}/provisioningrequests", request)
 
-    async def withdraw(self, name: str) -> None:
-        await self.call("DELETE", f"{_GROUP}/{self.namespace}/provisioningrequests/{name}")
+    def withdraw(self, name: str) -> None:
+        self.call("DELETE", f"{_GROUP}/{self.namespace}/provisioningrequests/{name}")
 
-    async def status(self, name: str) -> dict[str, Any]:
+    def status(self, name: str) -> dict[str, Any]:
         path = f"{_GROUP}/{self.namespace}/provisioningrequests/{name}"
-        return dict((await self.call("GET", path)).get("status") or {})
+        return dict((self.call("GET", path)).get("status") or {})
 
-    async def condition(self, name: str, kind: str) -> tuple[str, str] | None:
-        for one in (await self.status(name)).get("conditions") or ():
+    def condition(self, name: str, kind: str) -> tuple[str, str] | None:
+        for one in (self.status(name)).get("conditions") or ():
             if one["type"] == kind:
                 return one["status"], one["reason"]
         return None
 
-    async def nodes(self) -> list[dict[str, Any]]:
-        return list((await self.call("GET", "/api/v1/nodes"))["items"])
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(self.call("GET", "/api/v1/nodes")["items"])
 
     async def becomes(self, name: str, kind: str, reason: str) -> None:
-        async def reached() -> bool:
-            return await self.condition(name, kind) == ("True", reason)
-
-        await self.eventually(f"{name} {kind}={reason}", reached)
-
-    async def eventually(self, what: str, reached: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Looks from a thread: the supervisor answers in this loop meanwhile."""
-        loop = asyncio.get_running_loop()
-        await asyncio.to_thread(
-            eventually,
-            what,
-            lambda: asyncio.run_coroutine_threadsafe(reached(), loop).result(),
-            told=lambda: self.log.read_text()[-4000:],
+        await self.eventually(
+            f"{name} {kind}={reason}", lambda: self.condition(name, kind) == ("True", reason)
         )
 
-    async def no_nodes(self) -> None:
-        async def none() -> bool:
-            return not await self.nodes()
+    async def eventually(self, what: str, reached: Callable[[], Any]) -> None:
+        """Looks from a thread: the supervisor answers in this loop meanwhile."""
+        await asyncio.to_thread(eventually, what, reached, told=lambda: self.log.read_text()[-4000:])
 
-        await self.eventually("no node is left", none)
+    async def no_nodes(self) -> None:
+        await self.eventually("no node is left", lambda: not self.nodes())
 
 
 @pytest.fixture(scope="module")
@@ -247,26 +234,26 @@ async def plane(prepared: Any, tmp_path: Path) -> AsyncIterator[Plane]:
             # A test may end before the process has got as far as its signal handlers.
             assert await one.end() in (0, -signal.SIGTERM)
         server.close()
-        await _clean(one)
+        _clean(one)
 
 
-async def _clean(plane: Plane) -> None:
-    await plane.call("DELETE", f"{_GROUP}/{plane.namespace}/provisioningrequests")
-    await plane.call("DELETE", f"/api/v1/namespaces/{plane.namespace}/pods?gracePeriodSeconds=0")
-    await plane.call("DELETE", "/api/v1/nodes")
+def _clean(plane: Plane) -> None:
+    plane.call("DELETE", f"{_GROUP}/{plane.namespace}/provisioningrequests")
+    plane.call("DELETE", f"/api/v1/namespaces/{plane.namespace}/pods?gracePeriodSeconds=0")
+    plane.call("DELETE", "/api/v1/nodes")
     patch = {"data": None}
     path = f"{_KINDS['ConfigMap']}/{names.FAULTS_CONFIG}"
-    await plane.call("PATCH", path, patch, "application/merge-patch+json")
+    plane.call("PATCH", path, patch, "application/merge-patch+json")
 
 
-async def _kubelet_registers(plane: Plane, name: str) -> None:
+def _kubelet_registers(plane: Plane, name: str) -> None:
     """What a kubelet does to the Node object that it finds."""
     amounts = {"cpu": "1", "memory": "2Gi", "pods": "110"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     body = {
         "status": {"conditions": [ready], "capacity": amounts, "allocatable": amounts, "nodeInfo": _NODE_INFO}
     }
-    await plane.call("PATCH", f"/api/v1/nodes/{name}/status", body, "application/merge-patch+json")
+    plane.call("PATCH", f"/api/v1/nodes/{name}/status", body, "application/merge-patch+json")
 
 
 _NODE_INFO = {
@@ -281,29 +268,28 @@ _NODE_INFO = {
 
 
 async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) -> None:
-    await plane.ask("gang")
+    plane.ask("gang")
     await plane.becomes("gang", "Provisioned", "Provisioned")
-    status = await plane.status("gang")
+    status = plane.status("gang")
     lease = status["provisioningClassDetails"][names.RESIZE_REQUEST]
-    [node] = await plane.nodes()
+    [node] = plane.nodes()
     assert node["metadata"]["labels"][names.LEASE_LABEL] == lease
     assert plane.supervisor.machines["l4-0"]["labels"][names.LEASE_LABEL] == lease
     assert plane.supervisor.machines["l4-0"]["taints"] == ["nvidia.com/gpu=present:NoSchedule"]
     assert plane.supervisor.machines["l4-0"]["gpus"] == 1
 
-    await _kubelet_registers(plane, "l4-0")
-
-    async def advertised() -> bool:
-        return bool((await plane.nodes())[0]["status"]["capacity"].get(names.GPU) == "1")
-
-    await plane.eventually("the node advertises its GPU", advertised)
-    await plane.withdraw("gang")
+    _kubelet_registers(plane, "l4-0")
+    await plane.eventually(
+        "the node advertises its GPU",
+        lambda: plane.nodes()[0]["status"]["capacity"].get(names.GPU) == "1",
+    )
+    plane.withdraw("gang")
     await plane.no_nodes()
     assert not plane.supervisor.machines
 
-    async def billed() -> bool:
+    def billed() -> bool:
         path = f"{_KINDS['ConfigMap']}/{names.STATUS_CONFIG}"
-        line = json.loads((await plane.call("GET", path))["data"]["l4"])
+        line = json.loads(plane.call("GET", path)["data"]["l4"])
         charged = line["nodeSeconds"] > 1 and abs(line["cost"] - line["nodeSeconds"]) < 0.1
         return bool(line["nodes"] == 0 and charged)  # at 3600 an hour
 
@@ -311,101 +297,96 @@ async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) 
 
 
 async def test_a_node_with_a_pod_stays_until_the_pod_is_gone(plane: Plane) -> None:
-    await plane.ask("gang", pool="fake")
+    plane.ask("gang", pool="fake")
     await plane.becomes("gang", "Provisioned", "Provisioned")
-    [node] = await plane.nodes()
+    [node] = plane.nodes()
     pod = {
         "metadata": {"name": "worker", "annotations": {names.CONSUME_ANNOTATIONS[0]: "gang"}},
         "spec": {"nodeName": node["metadata"]["name"], "containers": [{"name": "main", "image": "none"}]},
     }
-    await plane.call("POST", f"/api/v1/namespaces/{plane.namespace}/pods", pod)
+    plane.call("POST", f"/api/v1/namespaces/{plane.namespace}/pods", pod)
 
-    async def consumed() -> bool:
-        return names.CONSUMED in (await plane.nodes())[0]["metadata"]["annotations"]
-
-    await plane.eventually("the node is known to be consumed", consumed)
-    await plane.withdraw("gang")
-    await plane.ask("later", pool="fake")
+    await plane.eventually(
+        "the node is known to be consumed",
+        lambda: names.CONSUMED in plane.nodes()[0]["metadata"]["annotations"],
+    )
+    plane.withdraw("gang")
+    plane.ask("later", pool="fake")
     await plane.becomes("later", "Provisioned", "Provisioned")
-    assert node["metadata"]["name"] in {one["metadata"]["name"] for one in await plane.nodes()}
-    await plane.call("DELETE", f"/api/v1/namespaces/{plane.namespace}/pods/worker?gracePeriodSeconds=0")
+    assert node["metadata"]["name"] in {one["metadata"]["name"] for one in plane.nodes()}
+    plane.call("DELETE", f"/api/v1/namespaces/{plane.namespace}/pods/worker?gracePeriodSeconds=0")
 
-    async def gone() -> bool:
-        return node["metadata"]["name"] not in {one["metadata"]["name"] for one in await plane.nodes()}
-
-    await plane.eventually("the emptied node is gone", gone)
+    await plane.eventually(
+        "the emptied node is gone",
+        lambda: node["metadata"]["name"] not in {one["metadata"]["name"] for one in plane.nodes()},
+    )
 
 
 async def test_killed_at_any_moment_it_goes_on_and_buys_nothing_twice(plane: Plane) -> None:
     await plane.end(signal.SIGKILL)
-    await plane.ask("wide", count=24, pool="fake")
+    plane.ask("wide", count=24, pool="fake")
 
-    async def progress() -> tuple[str, int]:
-        return json.dumps(await plane.status("wide")), len(await plane.nodes())
+    def progress() -> tuple[str, int]:
+        return json.dumps(plane.status("wide")), len(plane.nodes())
 
-    seen = await progress()
+    def is_beyond(last: tuple[str, int]) -> bool:
+        return progress() != last
+
+    seen = progress()
     kills = 0
-    while await plane.condition("wide", "Provisioned") != ("True", "Provisioned") and kills < 10:
+    while plane.condition("wide", "Provisioned") != ("True", "Provisioned") and kills < 10:
         await plane.start()
-        last = seen
-
-        async def moved(last: tuple[str, int] = last) -> bool:
-            return await progress() != last
-
-        await plane.eventually("the next step is taken", moved)
+        await plane.eventually("the next step is taken", partial(is_beyond, seen))
         await plane.end(signal.SIGKILL)
         kills += 1
-        seen = await progress()
+        seen = progress()
     await plane.start()
     await plane.becomes("wide", "Provisioned", "Provisioned")
-    ordinals = [int(node["metadata"]["annotations"][names.ORDINAL]) for node in await plane.nodes()]
+    ordinals = [int(node["metadata"]["annotations"][names.ORDINAL]) for node in plane.nodes()]
     assert sorted(ordinals) == list(range(24))
     assert kills >= 2, "it was killed before it was done"
 
 
 async def test_it_outlives_the_api_server(plane: Plane) -> None:
-    await plane.ask("first")
+    plane.ask("first")
     await plane.becomes("first", "Accepted", "SuccessfullyQueued")
     plane.server_was_killed = True
     await asyncio.to_thread(plane.api.kill)
     await asyncio.to_thread(plane.api.start)
     await plane.becomes("first", "Provisioned", "Provisioned")
-    await plane.withdraw("first")
+    plane.withdraw("first")
     await plane.no_nodes()
 
 
 async def test_hostile_and_broken_objects_cost_nobody_else_anything(plane: Plane) -> None:
-    await plane.ask("absurd", count=2**31 - 1, pool="fake")
-    await plane.ask("untemplated", template=False)
-    await plane.ask("two", podSets=[{"podTemplateRef": {"name": "two"}, "count": 1}] * 2)
-    await plane.ask("foreign", provisioningClassName="somebody.else")
+    plane.ask("absurd", count=2**31 - 1, pool="fake")
+    plane.ask("untemplated", template=False)
+    plane.ask("two", podSets=[{"podTemplateRef": {"name": "two"}, "count": 1}] * 2)
+    plane.ask("foreign", provisioningClassName="somebody.else")
     broken = {"metadata": {"name": "broken", "annotations": {names.VM: "haunted"}}}
-    await plane.call("POST", "/api/v1/nodes", broken)
-    await plane.ask("good")
+    plane.call("POST", "/api/v1/nodes", broken)
+    plane.ask("good")
     await plane.becomes("good", "Provisioned", "Provisioned")
     await plane.becomes("untemplated", "Failed", "FailedToCreatePods")
     await plane.becomes("two", "Failed", "ProvisioningRequestDenied")
     await plane.becomes("absurd", "Failed", "NodepoolSizeReached")
-    assert not await plane.status("foreign")
+    assert not plane.status("foreign")
 
 
 async def test_a_machine_that_does_not_start_fails_the_request_and_leaves_nothing(plane: Plane) -> None:
     plane.supervisor.refuses = True
-    await plane.ask("gang")
+    plane.ask("gang")
     await plane.becomes("gang", "Failed", "InternalError")
     await plane.no_nodes()
 
 
 async def test_a_node_object_that_somebody_deletes_takes_its_machine_along(plane: Plane) -> None:
-    await plane.ask("gang")
+    plane.ask("gang")
     await plane.becomes("gang", "Provisioned", "Provisioned")
-    await plane.call("DELETE", "/api/v1/nodes/l4-0")
+    plane.call("DELETE", "/api/v1/nodes/l4-0")
 
-    async def stopped() -> bool:
-        return "l4-0" not in plane.supervisor.machines
-
-    await plane.eventually("the machine is stopped", stopped)
-    assert await plane.nodes() == []
+    await plane.eventually("the machine is stopped", lambda: "l4-0" not in plane.supervisor.machines)
+    assert plane.nodes() == []
 
 
 async def test_a_machine_left_over_from_before_is_swept_away(plane: Plane) -> None:
@@ -413,10 +394,7 @@ async def test_a_machine_left_over_from_before_is_swept_away(plane: Plane) -> No
     plane.supervisor.machines = {"l4-0": {"pool": "l4"}, "system-0": {"pool": "system"}}
     await plane.start()
 
-    async def swept() -> bool:
-        return "l4-0" not in plane.supervisor.machines
-
-    await plane.eventually("the stray machine is stopped", swept)
+    await plane.eventually("the stray machine is stopped", lambda: "l4-0" not in plane.supervisor.machines)
     assert "system-0" in plane.supervisor.machines
 
 
@@ -427,12 +405,12 @@ async def test_the_command_line_breaks_and_mends_the_cloud(
         return await asyncio.to_thread(main, ["local", *argv, "--kubeconfig", str(plane.api.admin)])
 
     assert await command("fault", "l4", "stock-out", "--count", "1") == 0
-    await plane.ask("first")
+    plane.ask("first")
     await plane.becomes("first", "Failed", "ResourcePoolExhausted")
-    await plane.ask("second")
+    plane.ask("second")
     await plane.becomes("second", "Provisioned", "Provisioned")
     assert await command("capacity", "l4", "2") == 0
-    await plane.ask("third")
+    plane.ask("third")
     await plane.becomes("third", "Provisioned", "Provisioned")
     assert await command("fault", "l4", "revoke", "--count", "2") == 0
     await plane.becomes("second", "CapacityRevoked", "CapacityRevoked")
@@ -447,20 +425,17 @@ async def test_the_command_line_breaks_and_mends_the_cloud(
 
 async def test_a_pools_file_with_a_mistake_changes_nothing(plane: Plane) -> None:
     path = f"{_KINDS['ConfigMap']}/{names.POOLS_CONFIG}"
-    good = (await plane.call("GET", path))["data"]
+    good = plane.call("GET", path)["data"]
     try:
-        await plane.call(
-            "PATCH", path, {"data": {names.POOLS_KEY: "pools: 7"}}, "application/merge-patch+json"
+        plane.call("PATCH", path, {"data": {names.POOLS_KEY: "pools: 7"}}, "application/merge-patch+json")
+
+        await plane.eventually(
+            "it says that it cannot read them", lambda: "the pools stay as they were" in plane.log.read_text()
         )
-
-        async def noticed() -> bool:
-            return "the pools stay as they were" in plane.log.read_text()
-
-        await plane.eventually("it says that it cannot read them", noticed)
-        await plane.ask("gang")
+        plane.ask("gang")
         await plane.becomes("gang", "Provisioned", "Provisioned")
     finally:
-        await plane.call("PATCH", path, {"data": good}, "application/merge-patch+json")
+        plane.call("PATCH", path, {"data": good}, "application/merge-patch+json")
 
 
 def test_the_kubeconfig_of_the_tests_is_nobody_elses(prepared: Any) -> None:
@@ -470,38 +445,29 @@ def test_the_kubeconfig_of_the_tests_is_nobody_elses(prepared: Any) -> None:
 
 @pytest.mark.usefixtures("behind_karpenter")
 async def test_behind_karpenter_a_node_has_a_machine_for_as_long_as_its_object_is_there(plane: Plane) -> None:
-    async def runs() -> bool:
-        return "l4-x" in plane.supervisor.machines
-
-    async def is_gone() -> bool:
-        return not await runs()
-
-    await plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
-    await plane.eventually("the machine is started", runs)
-    await _kubelet_registers(plane, "l4-x")
-
-    async def has_gpus() -> bool:
-        (node,) = await plane.nodes()
-        return bool(node["status"]["capacity"].get(names.GPU) == "1")
-
-    await plane.eventually("its GPU is advertised", has_gpus)
-    await plane.call("DELETE", "/api/v1/nodes/l4-x")
-    await plane.eventually("the machine is stopped", is_gone)
+    machines = plane.supervisor.machines
+    plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
+    await plane.eventually("the machine is started", lambda: "l4-x" in machines)
+    _kubelet_registers(plane, "l4-x")
+    await plane.eventually(
+        "its GPU is advertised",
+        lambda: plane.nodes()[0]["status"]["capacity"].get(names.GPU) == "1",
+    )
+    plane.call("DELETE", "/api/v1/nodes/l4-x")
+    await plane.eventually("the machine is stopped", lambda: "l4-x" not in machines)
 
 
 @pytest.mark.usefixtures("behind_karpenter")
 async def test_behind_karpenter_a_machine_that_still_starts_is_stopped_with_its_node(plane: Plane) -> None:
     plane.supervisor.starts.clear()
-    await plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
+    plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
+    asked = plane.supervisor.asked
 
-    async def is_starting() -> bool:
-        return ("node-up", "l4-x") in plane.supervisor.asked
+    def is_stopped() -> bool:
+        return ("node-down", "l4-x") in asked and not plane.supervisor.machines
 
-    async def is_stopped() -> bool:
-        return ("node-down", "l4-x") in plane.supervisor.asked and not plane.supervisor.machines
-
-    await plane.eventually("the machine is being started", is_starting)
-    await plane.call("DELETE", "/api/v1/nodes/l4-x")
+    await plane.eventually("the machine is being started", lambda: ("node-up", "l4-x") in asked)
+    plane.call("DELETE", "/api/v1/nodes/l4-x")
     plane.supervisor.starts.set()
     await plane.eventually("the machine is stopped once it runs", is_stopped)
 
@@ -514,8 +480,8 @@ async def test_behind_karpenter_the_same_commands_change_its_stock(
         return await asyncio.to_thread(main, ["local", *argv, "--kubeconfig", str(plane.api.admin)])
 
     async def stock_is(count: str) -> None:
-        async def reached() -> bool:
-            found = await plane.call("GET", f"{_KINDS['ConfigMap']}/{CLOUD}")
+        def reached() -> bool:
+            found = plane.call("GET", f"{_KINDS['ConfigMap']}/{CLOUD}")
             return bool((found.get("data") or {}).get(stock_key("l4", "local")) == count)
 
         await plane.eventually(f"{count} in stock", reached)
