@@ -126,71 +126,32 @@ def builtin(muster: Muster) -> object:
 
 
 def _builtin_queue() -> list[Object]:
-    kueue = "kueue.x-k8s.io/v1beta2"
-    covered = [{"name": "cpu", "nominalQuota": "1"}, {"name": "memory", "nominalQuota": "1Gi"}]
+    def kueue(kind: str, name: str = "builtin", /, **spec: object) -> Object:
+        meta = {"name": name} | ({"namespace": "builtin"} if kind == "LocalQueue" else {})
+        return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": meta, "spec": spec}
+
+    space = {"name": "builtin", "labels": {"muster.dev/team": "builtin"}}
+    notes = {"muster.dev/queues": "default", "muster.dev/priorities": "prod,dev"}
+    backoff = {"backoffBaseSeconds": BACKOFF, "backoffMaxSeconds": BACKOFF, "backoffLimitCount": 3}
+    config = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "builtin"}
+    quotas = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    flavor = {"name": "l4", "resources": [{"name": n, "nominalQuota": quota} for n, quota in quotas.items()]}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": "builtin",
-                "labels": {"muster.dev/team": "builtin"},
-                "annotations": {"muster.dev/queues": "default", "muster.dev/priorities": "prod,dev"},
-            },
-        },
-        {
-            "apiVersion": kueue,
-            "kind": "ProvisioningRequestConfig",
-            "metadata": {"name": "builtin"},
-            "spec": {
-                "provisioningClassName": "queued-provisioning.gke.io",
-                "managedResources": ["nvidia.com/gpu"],
-                "retryStrategy": {
-                    "backoffBaseSeconds": BACKOFF,
-                    "backoffMaxSeconds": BACKOFF,
-                    "backoffLimitCount": 3,
-                },
-            },
-        },
-        {
-            "apiVersion": kueue,
-            "kind": "AdmissionCheck",
-            "metadata": {"name": "builtin"},
-            "spec": {
-                "controllerName": "kueue.x-k8s.io/provisioning-request",
-                "parameters": {
-                    "apiGroup": "kueue.x-k8s.io",
-                    "kind": "ProvisioningRequestConfig",
-                    "name": "builtin",
-                },
-            },
-        },
-        {
-            "apiVersion": kueue,
-            "kind": "ClusterQueue",
-            "metadata": {"name": "builtin"},
-            "spec": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "builtin"}},
-                "resourceGroups": [
-                    {
-                        "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
-                        "flavors": [
-                            {
-                                "name": "l4",
-                                "resources": [*covered, {"name": "nvidia.com/gpu", "nominalQuota": "1"}],
-                            }
-                        ],
-                    }
-                ],
-                "admissionChecksStrategy": {"admissionChecks": [{"name": "builtin"}]},
-            },
-        },
-        {
-            "apiVersion": kueue,
-            "kind": "LocalQueue",
-            "metadata": {"name": "default", "namespace": "builtin"},
-            "spec": {"clusterQueue": "builtin"},
-        },
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {**space, "annotations": notes}},
+        kueue(
+            "ProvisioningRequestConfig",
+            provisioningClassName="queued-provisioning.gke.io",
+            managedResources=["nvidia.com/gpu"],
+            retryStrategy=backoff,
+        ),
+        kueue("AdmissionCheck", controllerName="kueue.x-k8s.io/provisioning-request", parameters=config),
+        kueue(
+            "ClusterQueue",
+            namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "builtin"}},
+            resourceGroups=[{"coveredResources": list(quotas), "flavors": [flavor]}],
+            admissionChecksStrategy={"admissionChecks": [{"name": "builtin"}]},
+        ),
+        kueue("LocalQueue", "default", clusterQueue="builtin"),
     ]
 
 
