@@ -102,5 +102,10 @@ def requests(plane: Plane, team: str = TEAM) -> list[dict[str, Any]]:
     return items(plane.server, f"{PROVISIONING}/namespaces/{team}/provisioningrequests")
 
 
+def uids(plane: Plane, team: str = TEAM) -> set[str]:
+    """Those of its requests."""
+    return {str(each["metadata"]["uid"]) for each in requests(plane, team)}
+
+
 def templates(plane: Plane, team: str = TEAM) -> list[dict[str, Any]]:
     return items(plane.server, f"/api/v1/namespaces/{team}/podtemplates")

@@ -120,6 +120,12 @@ class Stage:
             gangs.end(self.plane, name, team)
         self.eventually("nothing is left", lambda: not ending.leftovers(self.plane))
 
+    def completes(self, *names: str, team: str = gangs.TEAM) -> None:
+        """They run and end, and the oracle has seen nothing wrong."""
+        self.runs(*names, team=team)
+        self.end(*names, team=team)
+        self.judge()
+
     def released_for(self, name: str) -> set[str]:
         """All that the gang was ever released for."""
         etcd = self.plane.server.etcd

@@ -59,9 +59,7 @@ def test_what_comes_before_a_rest_that_was_asked_for_last_is_released_with_it(st
             gang = stage.submit()
             stage.eventually("it is released", lambda: stage.released_for(gang))
         stage.plane.mend()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert any(each.startswith("bookingWindow of 4s has passed") for each in stage.released_for(gang))
 
 

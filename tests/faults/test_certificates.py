@@ -36,9 +36,7 @@ def test_an_expired_certificate_stops_every_call_until_a_good_one_is_there(stage
         stage.eventually("it says what is wrong", lambda: "certificate has expired" in tail(stage.log))
     assert not second.calls, "nobody was asked who could not prove who they are"
     with third.serving(good, port=port):
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
         manager.stop()
     assert manager.exit_code == 0, "it has lived through all of it"
 

@@ -70,9 +70,7 @@ def test_a_gang_deleted_at_any_write_leaves_nothing(stage: Stage, number: int) -
         stage.eventually("with all that it had", lambda: not ending.leftovers(stage.plane))
         # Of that name there is another one at once.
         gangs.submit(stage.plane, name)
-        stage.runs(name)
-        stage.end(name)
-        stage.judge()
+        stage.completes(name)
 
 
 @pytest.mark.parametrize("number", _WRITES)
@@ -85,7 +83,7 @@ def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_request
     old: set[str] = set()
 
     def preempted() -> None:
-        old.update(_uids(stage, team))
+        old.update(gangs.uids(stage.plane, team))
         gangs.submit(stage.plane, high, team=team, priority="prod")
         stage.eventually("it has to go", lambda: gangs.holds(gangs.read(stage.plane, low, team), "Evicted"))
 
@@ -96,10 +94,10 @@ def test_a_gang_preempted_at_any_write_gives_way_and_comes_back_with_new_request
         stage.eventually("the second comes", lambda: plan.comes(if_not=runs))
         stage.runs(high, team=team)
         stage.eventually("the first has lost its place", lambda: not _reserved(stage, low, team))
-        stage.eventually("and all that it had", lambda: not old & _uids(stage, team))
+        stage.eventually("and all that it had", lambda: not old & gangs.uids(stage.plane, team))
         stage.end(high, team=team)
         stage.runs(low, team=team)
-        assert not old & _uids(stage, team)
+        assert not old & gangs.uids(stage.plane, team)
         stage.end(low, team=team)
         stage.judge()
 
@@ -115,9 +113,7 @@ def test_a_queue_that_is_drained_and_opened_again_starts_its_gangs_anew(stage: S
         with _stopped(stage, "HoldAndDrain"):
             stage.eventually("it holds nothing", lambda: not gangs.requests(stage.plane))
             stage.eventually("nor its quota", lambda: not _reserved(stage, gang, gangs.TEAM))
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
 
 
 def test_a_reservation_that_came_while_nobody_looked_stands_on_requests_of_its_own(stage: Stage) -> None:
@@ -126,11 +122,10 @@ def test_a_reservation_that_came_while_nobody_looked_stands_on_requests_of_its_o
     first = stage.manager()
     first.start()
     gang = stage.submit()
-    stage.eventually(
-        "half is promised", lambda: any(gangs.holds(each, "Provisioned") for each in _asked(stage))
-    )
+    promised = partial(gangs.requests, stage.plane)
+    stage.eventually("half is promised", lambda: any(gangs.holds(each, "Provisioned") for each in promised()))
     first.kill()
-    old = {each["metadata"]["uid"] for each in _asked(stage)}
+    old = gangs.uids(stage.plane)
     # Kueue counts no eviction here, and its time stamps hold whole seconds: within one, nothing tells the two
     # reservations apart.
     since = gangs.since(stage.plane, gang, "QuotaReserved")
@@ -141,17 +136,9 @@ def test_a_reservation_that_came_while_nobody_looked_stands_on_requests_of_its_o
     stage.plane.mend()
     with stage.manager().kept():
         stage.runs(gang)
-        assert not old & {each["metadata"]["uid"] for each in _asked(stage)}
+        assert not old & gangs.uids(stage.plane)
         stage.end(gang)
         stage.judge()
-
-
-def _asked(stage: Stage) -> list[dict[str, Any]]:
-    return gangs.requests(stage.plane)
-
-
-def _uids(stage: Stage, team: str) -> set[str]:
-    return {str(each["metadata"]["uid"]) for each in gangs.requests(stage.plane, team)}
 
 
 @contextmanager
@@ -179,9 +166,7 @@ def test_a_policy_that_changes_while_gangs_wait_replaces_what_they_asked_for(sta
             assert [each["metadata"]["uid"] for each in new] != [old["metadata"]["uid"]]
             stage.plane.policy()
             stage.plane.mend()
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
+            stage.completes(gang)
     finally:
         stage.plane.policy()
 

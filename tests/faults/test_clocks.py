@@ -48,9 +48,7 @@ def test_by_a_clock_ahead_by_more_than_a_booking_half_a_gang_is_given_back(stage
         assert all("bookingWindow of 9m has passed" in each for each in stage.released_for(gang))
         manager.jump()
         stage.plane.mend()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 
@@ -77,9 +75,7 @@ def test_a_clock_that_jumps_to_and_fro_while_a_gang_gathers(stage: Stage) -> Non
             manager.jump()
             stage.plane.mend()
             _looks(stage, gang, "it is back", lambda: not _is_outside(stage, gang))
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
+            stage.completes(gang)
     finally:
         stage.plane.policy()
     assert any("bookingWindow of 9m has passed" in each for each in stage.released_for(gang))

@@ -41,9 +41,7 @@ def _gives_up_and_runs(stage: Stage, fault: dict[str, object], **clock: str) -> 
             )
             # A slow machine could exceed the clock at every attempt.
             stage.plane.policy()
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
+            stage.completes(gang)
     finally:
         stage.plane.policy()
 
@@ -67,9 +65,7 @@ def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(sta
             assert 1 < int(tries[1]) == _times_asked(stage, gang, "l4")
             stage.plane.mend()
             gangs.patch(stage.plane, gang, {"spec": {"active": True}})
-            stage.runs(gang)
-            stage.end(gang)
-            stage.judge()
+            stage.completes(gang)
     finally:
         stage.plane.policy()
 
@@ -95,9 +91,7 @@ def test_a_lease_revoked_under_a_running_gang_makes_it_queue_again(stage: Stage)
         before = _names(stage)
         stage.plane.fault("revoked", pool="l4", kind="revoke", count=1)
         stage.eventually("it has asked anew", lambda: _names(stage) and not _names(stage) & before)
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
 
 
 def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage: Stage) -> None:
@@ -119,7 +113,7 @@ def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage:
         again = _made_again(stage, promised)
         stage.plane.mend()
         stage.runs(gang)
-        assert _uid_of(again) in _uids(stage)
+        assert _uid_of(again) in gangs.uids(stage.plane)
         assert not stage.released_for(gang), "nothing has failed"
         stage.end(gang)
         stage.judge()
@@ -171,7 +165,7 @@ def _outlives_another(stage: Stage, gang: str) -> None:
     stage.runs(other)
     gangs.end(stage.plane, other)
     uids = {_uid_of(each) for each in _asked(stage) if oracle.owner(each) != _uid(stage, gang)}
-    stage.eventually("the other has left nothing", lambda: not uids & _uids(stage))
+    stage.eventually("the other has left nothing", lambda: not uids & gangs.uids(stage.plane))
 
 
 def _is_expired(request: dict[str, Any]) -> bool:
@@ -180,10 +174,6 @@ def _is_expired(request: dict[str, Any]) -> bool:
 
 def _asked(stage: Stage) -> list[dict[str, Any]]:
     return gangs.requests(stage.plane)
-
-
-def _uids(stage: Stage) -> set[str]:
-    return {_uid_of(each) for each in _asked(stage)}
 
 
 def _uid(stage: Stage, gang: str) -> str:

@@ -9,7 +9,7 @@ from muster.model import names
 from tests.envtest import path_of
 from tests.envtest.process import free_port
 from tests.faults import gangs, health, oracle
-from tests.faults.breaks import Break, Call, Fault
+from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.plane import MERGE, PROVISIONING
 from tests.faults.stage import Stage
 from tests.integration.kueue_api.objects import apply
@@ -173,7 +173,7 @@ def _stray(of: str) -> dict[str, Any]:
     return {**frame, "metadata": {"name": _STRAY, "labels": labels, "annotations": notes}, "spec": spec}
 
 
-class _Garbled:
+class _Garbled(Calm):
     """Some answers are no JSON of the kind that was asked for."""
 
     def __init__(self) -> None:
@@ -183,14 +183,10 @@ class _Garbled:
         self.count += call.verb == "list"
         return Break(Fault.TRUNCATE) if call.verb == "list" and self.count % 2 else None
 
-    def done(self, call: Call) -> None: ...
-
 
 def test_half_of_a_list_is_never_taken_for_the_whole(stage: Stage) -> None:
     stage.proxy.plan = _Garbled()
     with stage.manager().kept() as manager:
         gang = stage.submit()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []

@@ -23,7 +23,7 @@ _SEVERAL: Final = 4
 
 
 @dataclass(slots=True)
-class _Denies:
+class _Denies(Calm):
     """The plan: nothing of this kind is created."""
 
     resource: str
@@ -36,8 +36,6 @@ class _Denies:
         self.judged += 1
         return Break(self.fault)
 
-    def done(self, call: Call) -> None: ...
-
 
 @pytest.mark.parametrize("resource", _KINDS)
 def test_what_is_forbidden_for_a_while_is_told_given_back_and_had_later(stage: Stage, resource: str) -> None:
@@ -49,9 +47,7 @@ def test_what_is_forbidden_for_a_while_is_told_given_back_and_had_later(stage: S
         stage.eventually("and tells whoever looks", partial(_is_told, stage, gang, "GangReleased", said))
         stage.eventually("it has given back everything", partial(_holds_nothing, stage, gang))
         stage.proxy.plan = Calm()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 
@@ -64,9 +60,7 @@ def test_a_server_that_has_not_read_its_roles_yet_costs_no_gang_its_attempt(
         gang = stage.submit()
         stage.eventually("it has been told so several times", lambda: plan.judged >= _SEVERAL)
         stage.proxy.plan = Calm()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
     assert not stage.released_for(gang)
 
@@ -84,9 +78,7 @@ def test_what_is_invalid_is_refused_with_the_servers_words_until_a_person_acts(
         stage.eventually("it has given back everything", partial(_holds_nothing, stage, gang))
         stage.proxy.plan = Calm()
         gangs.patch(stage.plane, gang, {"spec": {"active": True}})
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 
@@ -98,9 +90,7 @@ def test_a_policy_of_the_platforms_is_named_and_asked_again(stage: Stage) -> Non
             said = stage.eventually("it says so", lambda: stage.released_for(gang))
             assert all(each.startswith("denied by a policy: PodTemplate Invalid: ") for each in said), said
             assert all("'no-templates'" in each and _POLICY_WORDS in each for each in said), said
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from muster.model import names
 from tests.envtest.process import free_port
 from tests.faults import health
-from tests.faults.breaks import Break, Call, Fault
+from tests.faults.breaks import Break, Call, Calm, Fault
 from tests.faults.managers import Manager
 from tests.faults.proxy import Proxy
 from tests.faults.stage import Stage
@@ -15,7 +15,7 @@ _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leas
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
+class _Late(Calm):
     """Whoever meets this hears of everything late, or of one kind later than of the others, and acts on what
     was.
     """
@@ -26,8 +26,6 @@ class _Late:
     def judge(self, call: Call) -> Break | None:
         is_late = call.verb == "watch" and self.only in ("", call.resource)
         return Break(Fault.DELAY, seconds=self.seconds) if is_late else None
-
-    def done(self, call: Call) -> None: ...
 
 
 def test_who_sees_a_gang_as_it_was_before_it_had_quota_takes_nothing_from_it(stage: Stage) -> None:
@@ -62,15 +60,13 @@ def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(s
             stage.eventually("the late one has begun to listen", lambda: health.is_ready(port))
             stage.plane.fault("out", pool="l4", kind="stock-out", count=1)
             gangs = [stage.submit() for _ in range(3)]
-            stage.runs(*gangs)
-            stage.end(*gangs)
-            stage.judge()
+            stage.completes(*gangs)
         assert past.writes, "both have worked"
         assert prompt.exits == late.exits == []
 
 
 @dataclass(slots=True)
-class _SlowWrite:
+class _SlowWrite(Calm):
     """The first write takes long enough for its sender to be stopped meanwhile."""
 
     is_met: bool = False
@@ -80,8 +76,6 @@ class _SlowWrite:
             return None
         self.is_met = True
         return Break(Fault.DELAY, seconds=2.0)
-
-    def done(self, call: Call) -> None: ...
 
 
 def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_ends(stage: Stage) -> None:
@@ -110,9 +104,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_and_
                 stage.eventually("the first has ended", lambda: not first.is_alive)
                 assert first.exit_code == 1
                 assert len(stage.proxy.writes) == written, "not one write after the pause"
-                stage.runs(gang)
-                stage.end(gang)
-                stage.judge()
+                stage.completes(gang)
         finally:
             first.thaw()
             first.end()

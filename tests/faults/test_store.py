@@ -11,7 +11,7 @@ import pytest
 
 from tests.envtest.process import free_port
 from tests.faults import etcd, gangs, health, history, oracle
-from tests.faults.breaks import Break, Call, Calm
+from tests.faults.breaks import Call, Calm
 from tests.faults.managers import Manager
 from tests.faults.plane import Plane, items
 from tests.faults.stage import Stage
@@ -36,9 +36,7 @@ def test_the_api_server_or_its_store_is_killed_and_comes_back(stage: Stage, what
             _restart_store(stage)
         assert health.is_ready(port), "who was ready stays so: to take it out would mend nothing"
         second = stage.submit()
-        stage.runs(first, second)
-        stage.end(first, second)
-        stage.judge()
+        stage.completes(first, second)
         is_noticed = health.counted(port, "muster_watch_failures_total") > 0
     assert is_noticed or what == "store", "the API server's own caches bridge an etcd that is away"
     assert manager.exits == [], "an API server that is away is no reason to end"
@@ -63,9 +61,7 @@ def test_an_api_server_that_is_stopped_for_a_while_and_goes_on_ends_nobody(stage
         finally:
             os.kill(server.pid or 0, signal.SIGCONT)
         stage.plane.mend()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 
@@ -92,9 +88,7 @@ def test_a_store_that_is_full_takes_nothing_and_gangs_go_on_when_it_has_room(sta
         finally:
             manager.thaw()
             _make_room(stage)
-        stage.runs(whole, waiting)
-        stage.end(whole, waiting)
-        stage.judge()
+        stage.completes(whole, waiting)
         _restart_store(stage)
     assert manager.exits == []
 
@@ -134,14 +128,11 @@ def _is_refused(stage: Stage, word: str) -> bool:
 
 
 @dataclass(slots=True)
-class _FullAfter:
+class _FullAfter(Calm):
     """The plan: the store is full once the manager has made an object of this kind."""
 
     store: str
     resource: str
-
-    def judge(self, call: Call) -> Break | None:
-        return None
 
     def done(self, call: Call) -> None:
         if (call.verb, call.resource) == ("create", self.resource):
@@ -161,9 +152,7 @@ def test_a_store_that_is_full_between_two_writes_leaves_no_gang_half_asked_for(s
         finally:
             stage.proxy.plan = Calm()
             etcd.be_full_no_more(store)
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 

@@ -21,13 +21,13 @@ def test_a_queue_that_is_held_keeps_who_runs_and_lets_nobody_gather(stage: Stage
     with stage.manager().kept():
         running = stage.submit()
         stage.runs(running)
-        bought = _uids(stage)
+        bought = gangs.uids(stage.plane)
         stage.plane.fault("silent", pool="*", kind="silence")
         waiting = stage.submit()
-        stage.eventually("it has asked", lambda: _uids(stage) > bought)
+        stage.eventually("it has asked", lambda: gangs.uids(stage.plane) > bought)
         stage.waits(waiting)
         with _queue(stage, stopPolicy="Hold"):
-            stage.eventually("it holds nothing", lambda: _uids(stage) == bought)
+            stage.eventually("it holds nothing", lambda: gangs.uids(stage.plane) == bought)
             stage.eventually("nor its quota", lambda: not _holds(stage, waiting, "QuotaReserved"))
             assert stage.stands(running)
         stage.plane.mend()
@@ -42,14 +42,14 @@ def test_quota_that_is_taken_down_is_kept_by_who_has_it_and_lacked_by_who_comes(
     with stage.manager().kept():
         stage.plane.fault("silent", pool="*", kind="silence")
         first = stage.submit()
-        (asked,) = stage.eventually("it has asked", lambda: _uids(stage))
+        (asked,) = stage.eventually("it has asked", lambda: gangs.uids(stage.plane))
         with _queue(stage, resourceGroups=_without_quota(stage)):
             late = stage.submit()
             stage.waits(first)
             stage.plane.mend()
             stage.runs(first)
-            assert asked in _uids(stage)
-            assert len(_uids(stage)) == 2, "nothing is asked for without quota"
+            assert asked in gangs.uids(stage.plane)
+            assert len(gangs.uids(stage.plane)) == 2, "nothing is asked for without quota"
             assert not _holds(stage, late, "QuotaReserved")
         stage.runs(late)
         stage.end(first, late)
@@ -60,13 +60,13 @@ def test_another_priority_leaves_what_a_gang_has_asked_for(stage: Stage) -> None
     with stage.manager().kept():
         stage.plane.fault("silent", pool="*", kind="silence")
         gang = stage.submit()
-        (asked,) = stage.eventually("it has asked", lambda: _uids(stage))
+        (asked,) = stage.eventually("it has asked", lambda: gangs.uids(stage.plane))
         for priority in (1000, 1, 100):
             gangs.patch(stage.plane, gang, {"spec": {"priority": priority}})
             stage.waits(gang)
         stage.plane.mend()
         stage.runs(gang)
-        assert asked in _uids(stage)
+        assert asked in gangs.uids(stage.plane)
         stage.end(gang)
         stage.judge()
 
@@ -79,16 +79,16 @@ def test_a_gang_that_is_being_deleted_gives_everything_back_and_asks_for_nothing
     with stage.manager().kept():
         stage.plane.fault("silent", pool="l4", kind="silence")
         gang = stage.submit()
-        stage.eventually("it has asked for both", lambda: len(_uids(stage)) == 2)
+        stage.eventually("it has asked for both", lambda: len(gangs.uids(stage.plane)) == 2)
         stage.waits(gang)
         stage.plane.server.call("DELETE", f"{gangs.path(gang)}?propagationPolicy={how}")
         stage.eventually(
-            "it has given all back", lambda: not _uids(stage) and not gangs.templates(stage.plane)
+            "it has given all back", lambda: not gangs.uids(stage.plane) and not gangs.templates(stage.plane)
         )
         stage.plane.mend()
         other = stage.submit()
         stage.runs(other)
-        assert len(_uids(stage)) == 2, "of the one that goes nothing has come back"
+        assert len(gangs.uids(stage.plane)) == 2, "of the one that goes nothing has come back"
         assert gangs.read(stage.plane, gang), "it is still going"
         gangs.patch(stage.plane, gang, {"metadata": {"finalizers": None}})
         stage.eventually("it is gone", lambda: gangs.read(stage.plane, gang) is None)
@@ -102,14 +102,14 @@ def test_what_a_gang_leaves_that_was_deleted_while_nobody_looked_is_taken_away(s
     manager.start()
     stage.plane.fault("silent", pool="l4", kind="silence")
     gang = stage.submit()
-    stage.eventually("it has asked for both", lambda: len(_uids(stage)) == 2)
+    stage.eventually("it has asked for both", lambda: len(gangs.uids(stage.plane)) == 2)
     manager.kill()
     stage.eventually("it is deleted", partial(_is_gone, stage, gang))
-    assert len(_uids(stage)) == 2
+    assert len(gangs.uids(stage.plane)) == 2
     stage.plane.mend()
     with stage.manager().kept():
         stage.eventually(
-            "nothing is left of it", lambda: not _uids(stage) and not gangs.templates(stage.plane)
+            "nothing is left of it", lambda: not gangs.uids(stage.plane) and not gangs.templates(stage.plane)
         )
         stage.judge()
 
@@ -119,10 +119,6 @@ def _is_gone(stage: Stage, gang: str) -> bool:
         return True
     gangs.end(stage.plane, gang)
     return False
-
-
-def _uids(stage: Stage) -> set[str]:
-    return {str(each["metadata"]["uid"]) for each in gangs.requests(stage.plane)}
 
 
 def _holds(stage: Stage, gang: str, condition: str) -> bool:

@@ -17,13 +17,11 @@ _DEFINITION: Final = (
 _CHECK: Final = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
 
 
-class _Unserved:
+class _Unserved(Calm):
     """As if a kind were not there in this version (a Kueue too old, too new, or not yet installed)."""
 
     def judge(self, call: Call) -> Break | None:
         return Break(Fault.NOT_FOUND) if call.resource == "workloads" else None
-
-    def done(self, call: Call) -> None: ...
 
 
 def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stage) -> None:
@@ -37,9 +35,7 @@ def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stag
         stage.eventually("it is ready", lambda: health.asks(port, "readyz")[0] == 200)
         stage.opens()
         gang = stage.submit()
-        stage.runs(gang)
-        stage.end(gang)
-        stage.judge()
+        stage.completes(gang)
     assert manager.exits == []
 
 
