@@ -1,6 +1,6 @@
 """The real Kueue with its webhooks on a real API server, as processes of this host: no node, no container."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -59,14 +59,15 @@ def world_of(
     rights: Stack | None = None,
     user: str | None = None,
     needs_accounts: bool = False,
+    kinds: Sequence[dict[str, Any]] = (),
 ) -> Iterator[World]:
     """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet but
     the rights of our controller: those of `rights`, or all of a stack with ProvisioningRequests. `user`: whom
     Kueue acts as, with every right; the administrator by default. `needs_accounts`: whether a pod needs a
-    ServiceAccount that exists.
+    ServiceAccount that exists. `kinds`: definitions of others, which are there when Kueue starts.
     """
     config = kueue.manager_config(stack)
-    with bare_of(folder, rights=rights, needs_accounts=needs_accounts) as (plane, programs):
+    with bare_of(folder, rights=rights, needs_accounts=needs_accounts, kinds=kinds) as (plane, programs):
         chart = programs.assets[_CHART]
         if user:
             apply(plane, every_right(user))
@@ -86,12 +87,17 @@ def every_right(user: str) -> dict[str, Any]:
 
 @contextmanager
 def bare_of(
-    folder: Path, *, rights: Stack | None = None, needs_accounts: bool = False
+    folder: Path,
+    *,
+    rights: Stack | None = None,
+    needs_accounts: bool = False,
+    kinds: Sequence[dict[str, Any]] = (),
 ) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
     kinds = [
+        *kinds,
         *definitions(programs),
         *(gangpolicy.crd(), queuetree.crd(), crds.compute_domains()),
         *programs.kinds(_KUBERAY, below="crd/bases"),

@@ -342,12 +342,11 @@ def ground_of(
     """
     stack = of or load(Path(__file__).with_name("tenant.yaml"))
     programs = built.programs(brings, [f"{name}-config" for name in brings])
+    below = {"trainer": "crds"}
+    kinds = [each for n in brings for each in programs.kinds(f"{n}-config", below=below.get(n, "crd/bases"))]
     with ExitStack() as held:
-        world = held.enter_context(world_of(stack, folder, rights=stack, user=_KUEUE))
+        world = held.enter_context(world_of(stack, folder, rights=stack, user=_KUEUE, kinds=kinds))
         world.audits_rights = False
-        for name in brings:
-            below = "crds" if name == "trainer" else "crd/bases"
-            world.plane.define(programs.kinds(f"{name}-config", below=below))
         _begin(world, stack, nodes=0 if of else NODES)
         held.enter_context(scheduler(world.plane, world.programs))
         made = ("job-controller", "statefulset-controller", "deployment-controller", "replicaset-controller")
