@@ -38,8 +38,6 @@ _KEYS: Final = {
     "env": ("RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME", "RAY_enable_autoscaler_v2"),
     "": ("a", "UPPER/x", "a.b/c", "GPU"),
 }
-# Of a pod KubeRay reads these alone; Kubernetes judges the others.
-_OF_A_POD: Final = frozenset({"restartPolicy", "containers"})
 _DEEP: Final = frozenset({"template", "submitterPodTemplate", "headService", "serveService"})
 _KINDS: Final = ("RayJob", "RayCluster", "RayService")
 _MOST_IN_A_LIST: Final = 2

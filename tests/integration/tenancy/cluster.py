@@ -20,6 +20,9 @@ from tests.waiting import eventually
 
 Object = dict[str, Any]
 
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 _TIMEOUT = 120.0
 # What a slow server gives up, and what it says of a kind that it reads anew, as it was defined a moment ago.
 _LATER = (HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
@@ -72,6 +75,18 @@ class Answer:
         return refusals
 
 
+def allowed(answer: Answer) -> Answer:
+    assert answer.is_allowed, answer.message
+    return answer
+
+
+def refused(answer: Answer, *words: str) -> None:
+    """By a policy or for want of a right, in these words."""
+    assert answer.code == HTTPStatus.FORBIDDEN, answer
+    for word in words:
+        assert word in answer.message, answer.message
+
+
 @dataclass(frozen=True)
 class Caller:
     """Somebody who makes requests: with a token of his own, or impersonated by the administrator."""
@@ -86,9 +101,32 @@ class Caller:
         asked = ["dryRun=All"] * dry_run + ["fieldValidation=Strict"] * is_strict
         return self.send("POST", collection(body) + (f"?{'&'.join(asked)}" if asked else ""), body)
 
-    def patch(self, of: Object, change: Object, *, subresource: str = "") -> Answer:
-        path = place(of) + (f"/{subresource}" if subresource else "")
-        return self.send("PATCH", f"{path}?dryRun=All", change, "application/merge-patch+json")
+    def ensure(self, body: Object) -> Object:
+        """The object, which is created where it does not exist yet."""
+        answer = self.create(body, dry_run=False)
+        assert answer.code in (HTTPStatus.CREATED, HTTPStatus.CONFLICT), answer.message
+        return body
+
+    def patch(
+        self,
+        of: Object,
+        change: Object | list[Object],
+        kind: str = MERGE,
+        *,
+        subresource: str = "",
+        dry_run: bool = True,
+    ) -> Answer:
+        """`kind`: the content type of the change."""
+        path = _part(of, subresource) + ("?dryRun=All" if dry_run else "")
+        return self.send("PATCH", path, change, kind)
+
+    def put(self, of: Object, body: Object, *, subresource: str = "") -> Answer:
+        return self.send("PUT", f"{_part(of, subresource)}?dryRun=All", body)
+
+    def apply(self, body: Object, *, subresource: str = "") -> Answer:
+        """Server-side, with force and as no controller's."""
+        path = f"{_part(body, subresource)}?dryRun=All&force=true&fieldManager=another"
+        return self.send("PATCH", path, body, "application/apply-patch+yaml")
 
     def delete(self, of: Object) -> Answer:
         """As kubectl does."""
@@ -188,6 +226,10 @@ def _plural(word: str) -> str:
 
 def place(body: Object) -> str:
     return f"{collection(body)}/{body['metadata']['name']}"
+
+
+def _part(body: Object, subresource: str) -> str:
+    return place(body) + (f"/{subresource}" if subresource else "")
 
 
 def apply(server: ControlPlane, objects: Iterable[Object]) -> None:

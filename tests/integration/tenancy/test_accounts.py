@@ -12,7 +12,17 @@ import pytest
 
 from tests.integration.tenancy import works
 from tests.integration.tenancy.accounts import autoscaler, kubelet
-from tests.integration.tenancy.cluster import Answer, Caller, Object, place
+from tests.integration.tenancy.cluster import (
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    Answer,
+    Caller,
+    Object,
+    allowed,
+    place,
+    refused,
+)
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named, owner, pod
 
@@ -20,7 +30,7 @@ SPACE = f"/api/v1/namespaces/{NAMESPACE}"
 TOKEN = "kubernetes.io/service-account-token"
 OF = "kubernetes.io/service-account.name"
 ELASTIC = "kueue.x-k8s.io/elastic-job"
-JSON_PATCH = "application/json-patch+json"
+ITS_CONTROLLERS = "only its controllers change the pods of a job"
 NEVER_EXPIRES = ("holds a token that never expires", "kubectl create token member")
 
 
@@ -31,8 +41,7 @@ def elastic(world: World) -> Object:
         named(works.ray_cluster(enableInTreeAutoscaling=True, suspend=False), "elastic"), ELASTIC, "true"
     )
     for each in (body, named(body, "beside")):
-        answer = world.member.create(each, dry_run=False)
-        assert answer.code in (201, 409), answer.message
+        world.member.ensure(each)
     return body
 
 
@@ -50,42 +59,26 @@ def worker(world: World) -> Object:
         "annotations": {"kueue.x-k8s.io/workload": "elastic-1"},
     }
     body["spec"]["schedulingGates"] = [{"name": ELASTIC}]
-    answer = world.controllers["kuberay"].create(body, dry_run=False)
-    assert answer.code in (201, 409), answer.message
+    world.controllers["kuberay"].ensure(body)
     return body
 
 
 def secret(name: str, kind: str = "Opaque", **annotations: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
-        "type": kind,
-    }
-
-
-def refused(answer: Answer, *words: str) -> None:
-    assert answer.code == 403, answer
-    for word in words:
-        assert word in answer.message, answer.message
+    return changed(
+        works.existing("v1", "Secret", name, type=kind), "metadata", "annotations", value=annotations
+    )
 
 
 # Tokens.
 
 
-@pytest.mark.parametrize("whose", ["elastic", "member", "default", "trusted"])
-def test_a_secret_with_a_token_of_an_account_is_denied(world: World, whose: str) -> None:
-    """Gained: the rights of the account, with a token that never expires and that no log mentions."""
-    body = secret("credentials", TOKEN, **{OF: whose})
+def test_a_secret_with_a_token_of_an_account_is_denied(world: World) -> None:
+    """Gained: the rights of the account, with a token that never expires and that no log mentions.
+    test_attacks.py creates one by its name.
+    """
+    body = secret("credentials", TOKEN, **{OF: "elastic"})
     for caller in world.tenants:
-        refused(caller.create(body), *NEVER_EXPIRES)
-        applied = caller.send(
-            "PATCH",
-            f"{place(body)}?fieldManager=tenant&dryRun=All",
-            body,
-            "application/apply-patch+yaml",
-        )
-        refused(applied, *NEVER_EXPIRES)
+        refused(caller.apply(body), *NEVER_EXPIRES)
         generated = changed(body, "metadata", "name", value=None)
         generated["metadata"]["generateName"] = "credentials-"
         # Also refused as a name that KubeRay may draw: the API server says one of both.
@@ -94,25 +87,18 @@ def test_a_secret_with_a_token_of_an_account_is_denied(world: World, whose: str)
 
 def test_a_secret_of_before_is_not_turned_to_another_account(world: World, scaler: Caller) -> None:
     """The cluster's controller fills it with a token of whatever account it names."""
-    body = secret("of-before", TOKEN, **{OF: "member"})
-    assert world.admin.create(body, dry_run=False).code in (201, 409)
+    body = world.admin.ensure(secret("of-before", TOKEN, **{OF: "member"}))
     for caller in world.tenants:
         refused(caller.patch(body, {"metadata": {"annotations": {OF: "elastic"}}}), *NEVER_EXPIRES)
-        escaped = OF.replace("/", "~1")
-        change = [{"op": "replace", "path": f"/metadata/annotations/{escaped}", "value": "elastic"}]
-        refused(caller.send("PATCH", f"{place(body)}?dryRun=All", change, JSON_PATCH), *NEVER_EXPIRES)
         assert caller.patch(body, {"metadata": {"labels": {"app": "x"}}}).is_allowed
         assert caller.delete(body).is_allowed
 
 
 def test_other_secrets_are_a_tenant_s_own(world: World) -> None:
-    for body in (
-        secret("plain"),
-        secret("basic", "kubernetes.io/basic-auth") | {"stringData": {"username": "a", "password": "b"}},
-    ):
-        for caller in world.tenants:
-            answer = caller.create(body)
-            assert answer.is_allowed, answer.message
+    basic = secret("basic", "kubernetes.io/basic-auth") | {"stringData": {"username": "a", "password": "b"}}
+    for caller in world.tenants:
+        allowed(caller.create(secret("plain")))
+        allowed(caller.create(basic))
 
 
 def token_request(caller: Caller, name: str) -> Answer:
@@ -150,9 +136,7 @@ IDENTITIES = {
 def test_a_tenant_impersonates_no_other_account(world: World, scaler: Caller, identity: str) -> None:
     for caller in (world.member, scaler):
         borrowed = Caller(identity, world.server, caller.token, IDENTITIES[identity])
-        answer = borrowed.get(f"{SPACE}/pods")
-        assert answer.code == 403
-        assert "impersonate" in answer.message
+        refused(borrowed.get(f"{SPACE}/pods"), "impersonate")
 
 
 def test_an_impersonated_autoscaler_is_bound_as_the_real_one(
@@ -161,10 +145,7 @@ def test_an_impersonated_autoscaler_is_bound_as_the_real_one(
     """The built-in role `edit` contains this right."""
     as_scaler = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:elastic"}
     borrowed = Caller("as elastic", world.server, world.trusted.token, as_scaler)
-    refused(
-        borrowed.patch(worker, {"spec": {"schedulingGates": []}}),
-        "only its controllers change the pods of a job",
-    )
+    refused(borrowed.patch(worker, {"spec": {"schedulingGates": []}}), ITS_CONTROLLERS)
 
 
 # What the account of an autoscaler does.
@@ -183,8 +164,7 @@ def test_an_autoscaler_scales_its_own_cluster(world: World, elastic: Object, sca
     """As Ray 2.54 writes it (autoscaler/_private/kuberay/node_provider.py)."""
     assert scaler.get(place(elastic)).is_allowed
     assert scaler.get(f"{SPACE}/pods").is_allowed
-    answer = scaler.send("PATCH", f"{place(elastic)}?dryRun=All", SCALED, JSON_PATCH)
-    assert answer.is_allowed, answer.message
+    allowed(scaler.patch(elastic, SCALED, JSON_PATCH))
 
 
 def test_an_autoscaler_scales_the_cluster_that_names_it(world: World, elastic: Object) -> None:
@@ -195,38 +175,31 @@ def test_an_autoscaler_scales_the_cluster_that_names_it(world: World, elastic: O
     mounted["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "shared"
     cut = ((named(elastic, long), long[-50:]), (named(elastic, hyphen), "r" + hyphen[-49:]))
     for body, name in ((mounted, "shared"), *cut):
-        assert world.member.create(body, dry_run=False).code in (201, 409)
+        world.member.ensure(body)
         caller = autoscaler(world, name)
-        answer = caller.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
-        assert answer.is_allowed, answer.message
+        allowed(caller.patch(body, SCALED, JSON_PATCH))
 
 
 @pytest.mark.parametrize("name", ["c", "xlastic", "rlastic"])
 def test_an_autoscaler_of_a_similar_name_scales_no_other_cluster(
     world: World, elastic: Object, name: str
 ) -> None:
-    answer = autoscaler(world, name).send("PATCH", f"{place(elastic)}?dryRun=All", SCALED, JSON_PATCH)
+    answer = autoscaler(world, name).patch(elastic, SCALED, JSON_PATCH)
     refused(answer, f"account {name} may scale only the Ray cluster that it was created for")
 
 
 GROUP = works.cluster_spec()["workerGroupSpecs"][0]
 TEMPLATE = works.template()
 NOTHING_ELSE = "may change only replicas and scaleStrategy of worker groups"
-# What each would have gained.
-CHANGES: dict[str, tuple[Object, str]] = {
-    "an image": (
-        {"headGroupSpec": works.head(template=changed(TEMPLATE, "spec", "hostname", value="x"))},
-        "code of its own in the team's other pods",
-    ),
-    "more than its bounds": ({"workerGroupSpecs": [GROUP | {"maxReplicas": 64}]}, "a larger cluster"),
-    "more hosts": ({"workerGroupSpecs": [GROUP | {"numOfHosts": 4}]}, "four times the workers"),
-    "another template": (
-        {"workerGroupSpecs": [GROUP | {"template": works.template(8)}]},
-        "GPUs that were not counted",
-    ),
-    "a group": ({"workerGroupSpecs": [GROUP, GROUP | {"groupName": "more"}]}, "a second group"),
-    "its end": ({"suspend": True}, "the team's cluster stops"),
-    "its start": ({"suspend": False, "autoscalerOptions": {"version": "v1"}}, "another autoscaler"),
+HOSTED = changed(TEMPLATE, "spec", "hostname", value="x")
+CHANGES: dict[str, Object] = {
+    "an image": {"headGroupSpec": works.head(template=HOSTED)},
+    "more than its bounds": {"workerGroupSpecs": [GROUP | {"maxReplicas": 64}]},
+    "more hosts": {"workerGroupSpecs": [GROUP | {"numOfHosts": 4}]},
+    "another template": {"workerGroupSpecs": [GROUP | {"template": works.template(8)}]},
+    "a group": {"workerGroupSpecs": [GROUP, GROUP | {"groupName": "more"}]},
+    "its end": {"suspend": True},
+    "its start": {"suspend": False, "autoscalerOptions": {"version": "v1"}},
 }
 # No tenant does this to what is elastic or runs, and the API server names one of the policies.
 OF_NO_TENANT = ("a group", "more hosts", "another template")
@@ -236,7 +209,7 @@ OF_NO_TENANT = ("a group", "more hosts", "another template")
 def test_an_autoscaler_changes_numbers_alone(
     world: World, elastic: Object, scaler: Caller, name: str
 ) -> None:
-    answer = scaler.patch(elastic, {"spec": CHANGES[name][0]})
+    answer = scaler.patch(elastic, {"spec": CHANGES[name]})
     assert answer.code == 403, answer
     if name not in OF_NO_TENANT:
         assert NOTHING_ELSE in answer.message
@@ -263,88 +236,41 @@ def test_an_autoscaler_leaves_the_metadata_of_its_cluster(
 def test_an_autoscaler_scales_no_other_cluster(world: World, elastic: Object, scaler: Caller) -> None:
     """Gained: the team's other clusters, from any code in one of them."""
     for other in ("beside", "elastic-2"):
-        body = named(elastic, other)
-        assert world.member.create(body, dry_run=False).code in (201, 409)
-        answer = scaler.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
-        refused(answer, "account elastic may scale only the Ray cluster that it was created for")
+        body = world.member.ensure(named(elastic, other))
+        refused(
+            scaler.patch(body, SCALED, JSON_PATCH),
+            "account elastic may scale only the Ray cluster that it was created for",
+        )
 
 
 def test_a_member_changes_what_an_autoscaler_may_not(world: World, elastic: Object) -> None:
-    answer = world.member.patch(elastic, {"metadata": {"annotations": {"note": "x"}}})
-    assert answer.is_allowed, answer.message
+    allowed(world.member.patch(elastic, {"metadata": {"annotations": {"note": "x"}}}))
 
 
-POD_CHANGES: dict[str, tuple[Object | list[Any], str, str]] = {
-    "its gate": (
-        [{"op": "remove", "path": "/spec/schedulingGates"}],
-        JSON_PATCH,
-        "a worker on the node that another team's request had bought",
-    ),
-    "its gate, merged": (
-        {"spec": {"schedulingGates": None}},
-        "application/merge-patch+json",
-        "the same",
-    ),
-    "its gate, strategically": (
-        {"spec": {"schedulingGates": [{"$patch": "delete", "name": ELASTIC}]}},
-        "application/strategic-merge-patch+json",
-        "the same",
-    ),
-    "its pod set": (
-        {"metadata": {"labels": {"kueue.x-k8s.io/podset": None}}},
-        "application/merge-patch+json",
-        "a pod that Kueue does not find",
-    ),
-    "its cluster": (
-        {"metadata": {"labels": {"ray.io/cluster": "other"}}},
-        "application/merge-patch+json",
-        "a second pod: KubeRay makes another in its place",
-    ),
-    "any label": (
-        {"metadata": {"labels": {"app": "x"}}},
-        "application/merge-patch+json",
-        "a pod that other controllers select",
-    ),
-    "its workload": (
-        {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "other"}}},
-        "application/merge-patch+json",
-        "another job's quota",
-    ),
-    "capacity": (
-        {"metadata": {"annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "other"}}},
-        "application/merge-patch+json",
-        "nodes that another gang's request bought",
-    ),
-    "the state of a resize": (
-        {"metadata": {"annotations": {"ray.io/ippr-status": "{}"}}},
-        "application/strategic-merge-patch+json",
-        "a pod that Ray resizes",
-    ),
-    "its owner": (
-        {"metadata": {"ownerReferences": None}},
-        "application/merge-patch+json",
-        "a pod that outlives its job",
-    ),
-    "a taint": (
-        [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}],
-        JSON_PATCH,
-        "nodes that are kept for others",
-    ),
-    "its node": (
-        {"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-0"}}},
-        "application/merge-patch+json",
-        "a node of its choice",
-    ),
-    "its deadline": (
-        {"spec": {"activeDeadlineSeconds": 1}},
-        "application/merge-patch+json",
-        "the end of another's pod",
-    ),
-    "its image": (
-        {"spec": {"containers": [{"name": "main", "image": "mine"}]}},
-        "application/strategic-merge-patch+json",
-        "code of its own in another's pod",
-    ),
+def _labelled(key: str, value: str | None) -> Object:
+    return {"metadata": {"labels": {key: value}}}
+
+
+def _annotated(key: str, value: str) -> Object:
+    return {"metadata": {"annotations": {key: value}}}
+
+
+# Gained by the gate: a worker on the node that another team's request had bought. By the others: another
+# job's quota, pods that KubeRay and Kueue lose, nodes and code of one's own choice.
+POD_CHANGES: dict[str, tuple[Object | list[Any], str]] = {
+    "its gate": ([{"op": "remove", "path": "/spec/schedulingGates"}], JSON_PATCH),
+    "its gate, merged": ({"spec": {"schedulingGates": None}}, MERGE),
+    "its pod set": (_labelled("kueue.x-k8s.io/podset", None), MERGE),
+    "its cluster": (_labelled("ray.io/cluster", "other"), MERGE),
+    "any label": (_labelled("app", "x"), MERGE),
+    "its workload": (_annotated("kueue.x-k8s.io/workload", "other"), MERGE),
+    "capacity": (_annotated("autoscaling.x-k8s.io/consume-provisioning-request", "other"), MERGE),
+    "the state of a resize": (_annotated("ray.io/ippr-status", "{}"), STRATEGIC),
+    "its owner": ({"metadata": {"ownerReferences": None}}, MERGE),
+    "a taint": ([{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}], JSON_PATCH),
+    "its node": ({"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-0"}}}, MERGE),
+    "its deadline": ({"spec": {"activeDeadlineSeconds": 1}}, MERGE),
+    "its image": ({"spec": {"containers": [{"name": "main", "image": "mine"}]}}, STRATEGIC),
 }
 
 
@@ -352,50 +278,24 @@ POD_CHANGES: dict[str, tuple[Object | list[Any], str, str]] = {
 def test_nothing_of_a_pod_that_was_counted_is_changed(
     world: World, scaler: Caller, worker: Object, name: str
 ) -> None:
-    change, content_type, _ = POD_CHANGES[name]
+    change, kind = POD_CHANGES[name]
     for caller in (scaler, world.trusted):
-        answer = caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type)
-        refused(answer, "only its controllers change the pods of a job", "change RayCluster elastic")
+        refused(caller.patch(worker, change, kind), ITS_CONTROLLERS, "change RayCluster elastic")
     for caller in (world.member, world.person):
-        assert caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type).code == 403
+        assert caller.patch(worker, change, kind).code == 403
 
 
 def test_a_gate_is_not_applied_away_nor_put(world: World, scaler: Caller, worker: Object) -> None:
-    bare: Object = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "elastic-worker", "namespace": NAMESPACE},
-    }
-    applied = bare | {"spec": {"schedulingGates": []}}
-    answer = scaler.send(
-        "PATCH",
-        f"{place(worker)}?fieldManager=tenant&force=true&dryRun=All",
-        applied | {"metadata": bare["metadata"] | {"labels": {"app": "x"}}},
-        "application/apply-patch+yaml",
-    )
-    refused(answer, "only its controllers change the pods of a job")
-    live = world.admin.get(place(worker)).body
-    live["spec"].pop("schedulingGates")
-    refused(
-        world.trusted.send("PUT", f"{place(worker)}?dryRun=All", live),
-        "only its controllers change the pods of a job",
-    )
-
-
-RESIZED = {
-    "spec": {
-        "containers": [{"name": "main", "resources": {"requests": {"cpu": "32"}, "limits": {"cpu": "32"}}}]
-    }
-}
+    bare = works.existing("v1", "Pod", "elastic-worker", spec={"schedulingGates": []})
+    refused(scaler.apply(works.labelled(bare, "app", "x")), ITS_CONTROLLERS)
+    live = changed(world.admin.get(place(worker)).body, "spec", "schedulingGates", value=None)
+    refused(world.trusted.put(worker, live), ITS_CONTROLLERS)
 
 
 def test_a_pod_keeps_the_resources_that_were_counted(world: World, scaler: Caller, worker: Object) -> None:
     """Gained: 32 CPUs with the quota of one. Ray asks for this where ray.io/ippr is set."""
+    amounts = {"requests": {"cpu": "32"}, "limits": {"cpu": "32"}}
+    larger = {"spec": {"containers": [{"name": "main", "resources": amounts}]}}
     for caller in (scaler, world.trusted):
-        answer = caller.send(
-            "PATCH",
-            f"{place(worker)}/resize?dryRun=All",
-            RESIZED,
-            "application/strategic-merge-patch+json",
-        )
+        answer = caller.patch(worker, larger, STRATEGIC, subresource="resize")
         refused(answer, "pods/resize are not written by hand here", "ray.io/ippr")

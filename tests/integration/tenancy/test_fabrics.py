@@ -12,7 +12,7 @@ from muster.config import load
 from muster.model.tenancy import TenancyMode
 from muster.render.tenancy.policies.pods import FABRIC, fabrics
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object, apply
+from tests.integration.tenancy.cluster import Object, allowed, apply
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import cluster_spec, owner, template
 from tests.waiting import eventually
@@ -80,8 +80,7 @@ FINE = {
 def test_a_job_without_the_fast_network_of_its_nodes_is_accepted_with_a_warning(
     warned: World, name: str
 ) -> None:
-    answer = warned.member.create(SLOW[name])
-    assert answer.is_allowed, answer.message
+    answer = allowed(warned.member.create(SLOW[name]))
     (warning,) = answer.warnings
     for words in (FABRIC, "on pool h100", f"request no {_EFA}", "can request 32"):
         assert words in warning
@@ -89,16 +88,14 @@ def test_a_job_without_the_fast_network_of_its_nodes_is_accepted_with_a_warning(
 
 @pytest.mark.parametrize("name", FINE)
 def test_a_job_that_loses_nothing_is_not_warned_of(warned: World, name: str) -> None:
-    answer = warned.member.create(FINE[name])
-    assert answer.is_allowed, answer.message
+    answer = allowed(warned.member.create(FINE[name]))
     assert answer.warnings == ()
 
 
 def test_the_cluster_that_kuberay_makes_is_not_warned_of_again(warned: World) -> None:
     made = works.ray_cluster(**_ray_job(2)["spec"]["rayClusterSpec"])
     made["metadata"]["ownerReferences"] = [owner("RayJob", "ray.io/v1", "train")]
-    answer = warned.controllers["kuberay"].create(made)
-    assert answer.is_allowed, answer.message
+    answer = allowed(warned.controllers["kuberay"].create(made))
     assert answer.warnings == ()
 
 

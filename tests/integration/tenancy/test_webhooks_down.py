@@ -12,7 +12,7 @@ from muster.model.queuetree import crd
 from muster.render import queuetree
 from muster.render.manifest import manifest
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object, await_allowed, await_denied, collection
+from tests.integration.tenancy.cluster import Object, allowed, await_allowed, await_denied, collection
 from tests.integration.tenancy.conftest import World, described
 from tests.integration.tenancy.works import WORKLOAD, named, owner, pod
 
@@ -55,8 +55,7 @@ def elsewhere(body: Object, namespace: str) -> Object:
 
 def test_work_passes_and_what_could_never_run_is_still_refused(down: World) -> None:
     for body in (works.ray_job(), works.ray_cluster(), works.ray_service(), works.job()):
-        answer = down.member.create(body)
-        assert answer.is_allowed, answer.message
+        allowed(down.member.create(body))
     for body, word in (
         (named(works.ray_job(), "x" * 48), "at most 47"),
         (works.ray_job(submissionMode="InteractiveMode"), "cannot be suspended"),
@@ -79,8 +78,7 @@ def test_kueue_and_kuberay_go_on_with_what_was_reviewed(down: World) -> None:
     assert down.controllers["kuberay"].create(pod(1, owner=owner("RayCluster", "ray.io/v1"))).is_allowed
     made = named(works.ray_cluster(suspend=False), "train-x3")
     made["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}
-    answer = down.controllers["kuberay"].create(made)
-    assert answer.is_allowed, answer.message
+    allowed(down.controllers["kuberay"].create(made))
 
 
 def test_work_without_a_queue_is_still_refused(down: World) -> None:

@@ -169,6 +169,12 @@ def named(body: Object, name: str) -> Object:
     return changed(body, "metadata", "name", value=name)
 
 
+def condition(kind: str) -> Object:
+    """True since some time."""
+    since = "2026-01-01T00:00:00Z"
+    return {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": since}
+
+
 POD_SETS = [{"name": "main", "count": 1, "template": template(8, restart="Never")}]
 
 

@@ -12,7 +12,6 @@ from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.works import annotated, cluster_spec, named
 
 _SIZE: Final = "muster-ray-size"
-_UPGRADE_GAINS: Final = "a second cluster's GPUs beside the first's, which no queue has counted"
 
 # Where each kind has its Ray cluster, and ordinary work with another one there.
 CLUSTERS: Final[dict[str, Callable[[Object], Object]]] = {

@@ -224,7 +224,7 @@ TABLE: Final[dict[str, tuple[InTemplate, str]]] = {
 
 
 def _attacks() -> Iterator[Attack]:
-    """Each in one of Ray's templates in turn: test_templates.py tries each in every one."""
+    """Each in one of Ray's templates in turn: test_templates.py creates each in every one."""
     places = [place for place in works.TEMPLATES if place.startswith("Ray")]
     for turn, (name, (attack, reason)) in enumerate(TABLE.items()):
         where = places[turn % len(places)]
@@ -286,6 +286,9 @@ def _stored() -> Iterator[Attack]:
 _ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
 _MANAGED: Final = {
     "Job.spec.managedBy": works.job(managedBy=FINALIZER),
+    "CronJob.spec.jobTemplate.spec.managedBy": changed(
+        works.cron_job(), *("spec", "jobTemplate", "spec", "managedBy"), value=FINALIZER
+    ),
     "RayJob.spec.managedBy": works.ray_job(managedBy=_ELSEWHERE),
     "RayJob.spec.rayClusterSpec.managedBy": works.ray_job(
         rayClusterSpec=works.cluster_spec(managedBy=_ELSEWHERE)
