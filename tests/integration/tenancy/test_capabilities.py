@@ -16,7 +16,7 @@ from muster.model.tenancy import Capability, PodSecurity
 from tests import built, envtest
 from tests.envtest.process import CRDS, PROVISIONING_CRD
 from tests.integration.tenancy import crds, works
-from tests.integration.tenancy.cluster import Answer, Caller, Object, apply, await_denied, place
+from tests.integration.tenancy.cluster import STRATEGIC, Answer, Caller, Object, apply, await_denied, place
 from tests.integration.tenancy.conftest import World, described, world_of
 from tests.integration.tenancy.test_pod_security import TEMPLATES
 from tests.integration.tenancy.works import changed, template
@@ -24,7 +24,6 @@ from tests.length import is_short
 
 POLICY = "ValidatingAdmissionPolicy 'muster-pod-security'"
 PLAIN = "plain"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 # A server of its own for each. The restricted standard has the rules of the baseline too.
@@ -104,8 +103,7 @@ def test_the_named_capabilities_alone_are_added(lent: World, names: list[str], i
 
 
 def test_a_container_for_debugging_keeps_to_the_standard_too(lent: World) -> None:
-    body = changed(_pod(_adding(), works.NAMESPACE), "metadata", "name", value="debugged")
-    assert lent.admin.create(body, dry_run=False).is_allowed
+    body = lent.admin.ensure(changed(_pod(_adding(), works.NAMESPACE), "metadata", "name", value="debugged"))
 
     def added(**context: object) -> Answer:
         container = _container("IPC_LOCK", name="debug")

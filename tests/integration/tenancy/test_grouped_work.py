@@ -8,7 +8,7 @@ import pytest
 
 from muster.model.work import BROUGHT, BY_KIND, WorkKind
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.cluster import Object, allowed
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import annotated
 
@@ -54,8 +54,7 @@ def job(replicas: int, template: Object) -> Object:
 
 @KINDS
 def test_members_submit_it(served: World, kind: WorkKind) -> None:
-    answer = served.member.create(work(kind, "fine"))
-    assert answer.is_allowed, answer.message
+    allowed(served.member.create(work(kind, "fine")))
 
 
 @TEMPLATED
@@ -95,15 +94,13 @@ def test_no_other_controller_is_named(served: World, kind: WorkKind) -> None:
     at[last] = "example.com/other"
     assert "managed by example.com/other" in served.member.create(body).message
     at[last] = kind.manager
-    answer = served.member.create(body)
-    assert answer.is_allowed, answer.message
+    allowed(served.member.create(body))
 
 
 def test_a_running_set_gets_more_groups_and_no_larger_pods(served: World) -> None:
     """Kueue counts each new group by itself, behind its gate."""
     kind = BY_KIND["LeaderWorkerSet"]
-    body = work(kind, "grows")
-    assert served.admin.create(body, dry_run=False).is_allowed
+    body = served.admin.ensure(work(kind, "grows"))
     assert served.member.patch(body, {"spec": {"replicas": 3}}).is_allowed
     template = body["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "4"
@@ -120,8 +117,7 @@ def test_what_kueue_writes_into_the_pods_of_a_set_is_no_tenants(served: World) -
     body = work(kind, "written")
     template = body["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     template["metadata"] = {"annotations": notes}
-    answer = served.member.create(body)
-    assert answer.is_allowed, answer.message
+    allowed(served.member.create(body))
     for key in notes:
         template["metadata"] = {"annotations": {**notes, key: "other"}}
         assert f"remove {key} from" in served.member.create(body).message
@@ -139,8 +135,7 @@ def test_a_pod_of_a_set_has_gpus_behind_the_gate_of_kueue_alone(served: World) -
     statefulsets = served.controllers["replicasets"]
     assert "muster-pods" in statefulsets.create(pod).refusals
     pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
-    answer = statefulsets.create(pod)
-    assert answer.is_allowed, answer.message
+    allowed(statefulsets.create(pod))
 
 
 @pytest.mark.parametrize(("operator", "kind"), [("pytorch", "PyTorchJob"), ("mpi", "MPIJob")])
@@ -148,8 +143,7 @@ def test_a_pod_of_kubeflows_work_has_gpus_by_its_operator_alone(
     served: World, operator: str, kind: str
 ) -> None:
     pod = works.pod(owner=works.owner(kind, f"kubeflow.org/{BY_KIND[kind].version}"))
-    answer = served.controllers[operator].create(pod)
-    assert answer.is_allowed, answer.message
+    allowed(served.controllers[operator].create(pod))
     assert "muster-pods" in served.trusted.create(pod).refusals
 
 
@@ -157,8 +151,7 @@ def test_the_copy_of_a_runtime_is_its_controllers_alone(served: World) -> None:
     """Trainer makes the pods of what stands there, and Kueue counts those of the runtime."""
     kind = BY_KIND["TrainJob"]
     job = work(kind, "copied")
-    made = served.admin.create(job, dry_run=False)
-    assert made.is_allowed, made.message
+    allowed(served.admin.create(job, dry_run=False))
     owner = {"apiVersion": f"{kind.group}/{kind.version}", "kind": kind.kind, "name": "copied", "uid": "1"}
     copy: Object = {
         "apiVersion": "v1",
@@ -174,8 +167,7 @@ def test_the_copy_of_a_runtime_is_its_controllers_alone(served: World) -> None:
     free = {**copy, "metadata": {"name": "free-runtime-snapshot", "namespace": works.NAMESPACE}}
     assert "muster-owners" in served.member.create(free).refusals
     trainer = served.controllers["trainer"]
-    answer = trainer.create(copy, dry_run=False)
-    assert answer.is_allowed, answer.message
+    allowed(trainer.create(copy, dry_run=False))
     assert "muster-owners" in served.member.patch(copy, {"data": {"runtime": "of 100 nodes"}}).refusals
     assert "muster-owners" in served.member.delete(copy).refusals
     other = {**copy, "metadata": {"name": "settings", "namespace": works.NAMESPACE}}

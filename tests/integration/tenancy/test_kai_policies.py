@@ -7,7 +7,7 @@ import pytest
 from muster.model import names
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks.kai import ALL, CLUSTER, OWN, queued
-from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.cluster import Object, allowed, refused
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
     DEPLOYMENT,
@@ -43,16 +43,14 @@ def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:
         selecting = queued(in_a_cluster("HTTPMode"))
         graded = labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "dev")
         for body in (CLUSTER, graded, queued(ray_job()), selecting):
-            answer = who.create(body)
-            assert answer.is_allowed, answer.message
+            allowed(who.create(body))
 
 
 def test_what_kai_s_documentation_tells_authors_to_write_passes(kai: World) -> None:
     body = queued(ray_cluster())
     for who in kai.tenants:
         segments = {"kai.scheduler/segment-size": "2"}
-        answer = who.create(changed(body, "metadata", "annotations", value=segments))
-        assert answer.is_allowed, answer.message
+        allowed(who.create(changed(body, "metadata", "annotations", value=segments)))
 
 
 def test_a_topology_and_parts_of_gpus_need_a_stack_that_has_them(kai: World) -> None:
@@ -71,8 +69,7 @@ def test_a_topology_and_parts_of_gpus_need_a_stack_that_has_them(kai: World) -> 
 def test_kai_notes_what_it_has_decided(kai: World) -> None:
     assert kai.member.create(named(CLUSTER, "decided"), dry_run=False).is_allowed
     noted = {"metadata": {"annotations": {"kai.scheduler/last-start-timestamp": "2026-01-01T00:00:00Z"}}}
-    answer = kai.controllers["kuberay"].patch(named(CLUSTER, "decided"), noted)
-    assert answer.is_allowed, answer.message
+    allowed(kai.controllers["kuberay"].patch(named(CLUSTER, "decided"), noted))
 
 
 def batch(asking: Object) -> Object:
@@ -91,8 +88,7 @@ def test_a_batch_job_with_gpus_is_queued_and_its_pods_wait_at_the_gate(kai: Worl
     asking = template(1, restart="Never", **gates)
     for who in (*kai.tenants, kai.admin, kai.controllers["cronjobs"]):
         for body in (batch(asking), nightly(asking)):
-            answer = who.create(body)
-            assert answer.is_allowed, f"{who.name}: {answer.message}"
+            allowed(who.create(body))
     made = pod(owner=owner("Job", "batch/v1"), schedulerName=names.KAI_SCHEDULER, **gates)
     answer = kai.controllers["jobs"].create(made)
     assert answer.is_allowed is bool(gates), answer.message
@@ -123,17 +119,14 @@ def test_a_job_that_claims_a_device_is_refused_when_it_is_created(kai: World) ->
     asking = template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     for who in kai.tenants:
         for body in (batch(asking), nightly(asking)):
-            answer = who.create(body)
-            assert answer.code == 403, f"{who.name}: {answer}"
-            assert "resourceClaims" in answer.message, answer.message
+            refused(who.create(body), "resourceClaims")
 
 
 def test_a_batch_job_without_gpus_is_queued_like_any_other_work(kai: World) -> None:
     plain = template(restart="Never")
     for who in (*kai.tenants, kai.controllers["cronjobs"]):
         for body in (batch(plain), nightly(plain)):
-            answer = who.create(body)
-            assert answer.is_allowed, f"{who.name}: {answer.message}"
+            allowed(who.create(body))
     for body, label in (
         (queued(job(template=plain), "team-b-l4"), "set metadata.labels"),
         (
@@ -142,14 +135,6 @@ def test_a_batch_job_without_gpus_is_queued_like_any_other_work(kai: World) -> N
         ),
     ):
         assert f"{label}[{names.KAI_QUEUE_LABEL}] to one of: " in kai.member.create(body).message
-
-
-def test_a_queue_cannot_be_changed_to_another_teams_later(kai: World) -> None:
-    assert kai.admin.create(CLUSTER, dry_run=False).is_allowed
-    change = {"metadata": {"labels": {names.KAI_QUEUE_LABEL: "team-b-l4"}}}
-    answer = kai.trusted.patch(CLUSTER, change)
-    assert not answer.is_allowed
-    assert OWN in answer.message
 
 
 def test_an_incremental_upgrade_opens_no_gateway(kai: World) -> None:
@@ -163,8 +148,7 @@ def test_an_incremental_upgrade_opens_no_gateway(kai: World) -> None:
             who.create(queued(ray_service(upgradeStrategy={"type": incremental["type"]}))),
             who.patch(standing, {"spec": {"upgradeStrategy": incremental}}),
         ):
-            assert answer.code == 403, answer
-            assert "opens a Gateway" in answer.message
+            refused(answer, "opens a Gateway")
 
 
 def test_no_ray_object_takes_an_address(kai: World) -> None:
@@ -179,9 +163,7 @@ def test_no_ray_object_takes_an_address(kai: World) -> None:
     )
     for who in kai.tenants:
         for body in bodies:
-            answer = who.create(queued(body))
-            assert answer.code == 403, answer
-            assert "remove spec.externalIPs" in answer.message
+            refused(who.create(queued(body)), "remove spec.externalIPs")
     answer = kai.controllers["kuberay"].create(service("RayCluster", **spec))
     assert "remove spec.externalIPs" in answer.message
 
@@ -193,8 +175,7 @@ def test_a_gpu_pod_of_a_cluster_stands_behind_our_gate_or_is_not_made(kai: World
     refused = kuberay.create(body)
     assert not refused.is_allowed
     assert names.GANG_GATE in refused.message
-    gated = kuberay.create(changed(body, "spec", "schedulingGates", value=GATE))
-    assert gated.is_allowed, gated.message
+    allowed(kuberay.create(changed(body, "spec", "schedulingGates", value=GATE)))
     head = pod(0, owner=owner("RayCluster", "ray.io/v1"), schedulerName=names.KAI_SCHEDULER)
     assert kuberay.create(head).is_allowed
     elsewhere = changed(body, "metadata", "namespace", value="ray-system")
@@ -209,13 +190,10 @@ def test_pods_name_kai_as_their_scheduler_or_none(kai: World) -> None:
         if scheduler:
             found["spec"]["schedulerName"] = scheduler
         body = named(ray_cluster(headGroupSpec=head(template=found)), "placed")
-        answer = kai.member.create(queued(body))
-        assert answer.is_allowed, answer.message
+        allowed(kai.member.create(queued(body)))
     for body in (
         ray_cluster(headGroupSpec=head(template=template(schedulerName="volcano"))),
         ray_job(submitterPodTemplate=template(restart="Never", schedulerName="volcano")),
         job(template=template(restart="Never", schedulerName="volcano")),
     ):
-        answer = kai.member.create(queued(body))
-        assert answer.code == 403, answer
-        assert f"set schedulerName to {names.KAI_SCHEDULER}, not volcano" in answer.message
+        refused(kai.member.create(queued(body)), f"set schedulerName to {names.KAI_SCHEDULER}, not volcano")

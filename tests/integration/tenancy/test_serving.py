@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.tenancy import works
-from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.cluster import Object, allowed
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import annotated, changed, labelled, owner
 
@@ -52,16 +52,14 @@ def test_a_member_creates_them_with_gpus(served: World) -> None:
         if body["kind"] == "Deployment":
             for key, value in {"managed": "true", "queue-name": "default", "priority-class": "dev"}.items():
                 written = noted(written, "labels", KUEUE + key, value)
-        answer = served.member.create(written)
-        assert answer.is_allowed, "what Kueue's webhook writes: " + answer.message
+        allowed(served.member.create(written))
 
 
 def test_the_workers_of_a_group_are_their_controllers_alone(served: World) -> None:
     """LeaderWorkerSet's makes a StatefulSet of them for the pod of their leader, and counts nothing twice."""
     body = labelled(stateful("serve-0"), works.QUEUE, None)
     body["metadata"]["ownerReferences"] = [owner("Pod", "v1")]
-    answer = served.controllers["lws"].create(body)
-    assert answer.is_allowed, answer.message
+    allowed(served.controllers["lws"].create(body))
     assert "muster-work" in served.member.create(body).refusals
 
 
@@ -116,9 +114,7 @@ def test_no_tenant_creates_one_that_passes_its_queue(
 
 @pytest.fixture(scope="module")
 def standing(served: World) -> Object:
-    body = stateful("standing")
-    assert served.member.create(body, dry_run=False).is_allowed
-    return body
+    return served.member.ensure(stateful("standing"))
 
 
 def test_it_keeps_the_pods_that_its_queue_counted(served: World, standing: Object) -> None:
@@ -146,11 +142,9 @@ def test_no_right_of_a_tenant_leads_past_its_object(served: World, standing: Obj
 
 
 def test_a_deployment_changes_and_its_pods_are_counted_one_by_one(served: World) -> None:
-    body = deployment("changing")
-    assert served.member.create(body, dry_run=False).is_allowed
+    body = served.member.ensure(deployment("changing"))
     for change in ({"replicas": 9}, {"template": deployment("changing", gpus=4)["spec"]["template"]}):
-        answer = served.member.patch(body, {"spec": change})
-        assert answer.is_allowed, answer.message
+        allowed(served.member.patch(body, {"spec": change}))
     assert served.trusted.patch(body, {"spec": {"replicas": 9}}, subresource="scale").is_allowed
     path = f"/apis/apps/v1/namespaces/{works.NAMESPACE}/deployments/changing?dryRun=All"
     orphans = served.member.send("DELETE", path, {"propagationPolicy": "Orphan"})
@@ -191,8 +185,7 @@ def test_where_a_stack_serves_none_they_are_no_work_and_get_no_gpus(world: World
     """Whoever may write them there has them without a queue, as before."""
     for body in (stateful("plain", gpus=0, podManagementPolicy="OrderedReady"), deployment("plain", gpus=0)):
         plain = labelled(body, works.QUEUE, None)
-        answer = world.trusted.create(plain)
-        assert answer.is_allowed, answer.message
+        allowed(world.trusted.create(plain))
         assert world.member.create(plain).code == 403
     for kind in ("StatefulSet", "ReplicaSet"):
         pod = works.pod(owner=owner(kind, "apps/v1", "plain"), name="plain-0")
