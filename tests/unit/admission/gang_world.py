@@ -156,15 +156,22 @@ class World(Paper[Decision]):
         self.pieces[name] = pieces
         self.workloads[name] = workload(name, pieces)
 
+    def begin(self, name: str, pieces: dict[str, tuple[str, int]]) -> None:
+        """It gets quota at once, and the controller asks for its nodes."""
+        self.submit(name, pieces)
+        self.kueue()
+        self.settle()
+
     # The controller
 
     def snapshot(self, name: str) -> WorkloadSnapshot:
         mine = self._plain(name)
-        line = Line(place for other in self.workloads if other != name and (place := self._place(other)))
+        others = (self._plain(other) for other in self.workloads if other != name)
+        line = Line(place for other in others if (place := _place(other)))
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
         if not mine.is_admitted or self.signs.evicts(nodes):
             nodes = tuple(map(self.signs.judged, nodes))
-        place, held = self._place(name), {item.key for item in mine.placeholders}
+        place, held = _place(mine), {item.key for item in mine.placeholders}
         seen = mine.with_surroundings(
             Surroundings(
                 is_surveyed=True,
@@ -199,11 +206,6 @@ class World(Paper[Decision]):
             templates=tuple(item for item in self.templates.values() if _uid(item) == uid),
             placeholders=tuple(item for item in self.placeholders.values() if _uid(item) == uid),
         )
-
-    def _place(self, name: str) -> TurnPosition | None:
-        other = self._plain(name)
-        is_whole = other.check_state is not None and other.check_state.state == "Ready"
-        return other.turn_position() if other.is_provisioning and not is_whole else None
 
     def names(self) -> Iterable[str]:
         return self.workloads
@@ -422,6 +424,10 @@ class World(Paper[Decision]):
         self.kueue()
         self.settle()
 
+    def ticks(self, count: int) -> None:
+        for _ in range(count):
+            self.tick()
+
     def set_condition(self, name: str, kind: str, status: str, reason: str = "") -> None:
         conditions = self.workloads[name].status.conditions
         self._status(name, conditions=with_condition(conditions, kind, status, self.now, reason))
@@ -429,6 +435,24 @@ class World(Paper[Decision]):
     def _status(self, name: str, **changes: object) -> None:
         held = self.workloads[name]
         self.workloads[name] = replace(held, status=replace(held.status, **changes))
+
+    def _spec(self, name: str, **changes: object) -> None:
+        held = self.workloads[name]
+        self.workloads[name] = replace(held, spec=replace(held.spec, **changes))
+
+    def _metadata(self, name: str, **changes: object) -> None:
+        held = self.workloads[name]
+        self.workloads[name] = replace(held, metadata=replace(held.metadata, **changes))
+
+    def _pods(self, name: str, spec: PodSpec, *, pod_set: str = "main") -> None:
+        """What each pod of one of its PodSets is."""
+        self._spec(
+            name,
+            pod_sets=tuple(
+                replace(each, template=replace(each.template, spec=spec)) if each.name == pod_set else each
+                for each in self.workloads[name].spec.pod_sets
+            ),
+        )
 
     def served(self, names: list[str]) -> list[str]:
         return self.order(names)
@@ -469,11 +493,11 @@ class World(Paper[Decision]):
 
 
 def assert_invariants(world: World) -> None:
+    live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
+    assert max(live.values(), default=0) <= 1
     for name in world.workloads:
-        mine = world.snapshot(name)
-        live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
-        assert max(live.values(), default=0) <= 1
-        assert_nobody_pays_for_nothing(world, name)
+        mine = world._plain(name)
+        assert_nobody_pays_for_nothing(world, mine)
         attempts = {item.metadata.labels[ATTEMPT] for item in mine.requests}
         assert len(attempts) <= 1, f"{name} holds requests of two attempts"
         if not (mine.may_act or mine.runs) or not mine.workload.spec.active:
@@ -483,11 +507,12 @@ def assert_invariants(world: World) -> None:
         assert not (mine.placeholders and name in world.started), "placeholders stand in the way"
 
 
-def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
+def assert_nobody_pays_for_nothing(world: World, mine: WorkloadSnapshot) -> None:
     """What is provisioned and does not run is given back before the end of its booking. Placeholders have
     none.
     """
-    idle = () if name in world.started or world.policy.holds else world.snapshot(name).requests
+    name = mine.workload.metadata.name
+    idle = () if name in world.started or world.policy.holds else mine.requests
     for request in idle:
         if isinstance(request, PlaceholderSet):
             continue
@@ -521,6 +546,11 @@ def lease_of(claim: PodClaim) -> str:
     return claim.node_selector.get(GKE_LEASE_LABEL, "")
 
 
+def _place(seen: WorkloadSnapshot) -> TurnPosition | None:
+    is_whole = seen.check_state is not None and seen.check_state.state == "Ready"
+    return seen.turn_position() if seen.is_provisioning and not is_whole else None
+
+
 def _uid(item: Belonging) -> str:
     return item.metadata.labels["muster.dev/workload-uid"]
 
@@ -529,10 +559,14 @@ def _owner(request: ProvisioningRequest) -> str:
     return _uid(request).removeprefix("uid-")
 
 
-def entry_state(world: World, name: str) -> State:
+def entry_of(world: World, name: str = "a") -> CheckState:
     entry = world.workloads[name].check_state(CHECK)
     assert entry is not None
-    return State(entry.state)
+    return entry
+
+
+def entry_state(world: World, name: str) -> State:
+    return State(entry_of(world, name).state)
 
 
 def ready(world: World) -> World:

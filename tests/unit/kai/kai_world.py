@@ -167,6 +167,12 @@ class World(Paper[Decision]):
             self.clusters[name] = COUNTED_WORK[kind].type(metadata=metadata, spec=_SPECS[kind](groups))
         self.groups[name] = groups
 
+    def begin(self, name: str, groups: dict[str, Group], **labels: str) -> None:
+        """Its pods are made, and the controller decides on them."""
+        self.submit(name, groups, **labels)
+        self.kuberay()
+        self.settle()
+
     def resize(self, name: str, group: str, replicas: int) -> None:
         groups = self.groups[name] | {group: dataclasses.replace(self.groups[name][group], replicas=replicas)}
         self.groups[name] = groups
@@ -232,7 +238,8 @@ class World(Paper[Decision]):
     # The controller
 
     def snapshot(self, name: str) -> ClusterSnapshot:
-        gathering = [each for other in self.clusters for each in self._situations(other)]
+        seen = {other: self._plain(other) for other in self.clusters}
+        gathering = [each for other in seen.values() for each in _situations(other)]
         usage: dict[Hashable, Sequence[QueueUsage]] = {
             each.batch.attempt: each.reserved_usage for each in gathering if each.is_readable
         }
@@ -240,12 +247,12 @@ class World(Paper[Decision]):
             if is_bound(pod) or is_released(pod):
                 usage[key] = [QueueUsage(demand=self._need(pod), is_bound=is_bound(pod))]
         return dataclasses.replace(
-            self._plain(name),
+            seen[name],
             ledger=Ledger(self.queues.values(), usage),
             line=Line(
                 (
                     *(place for each in gathering if (place := _place(each)) is not None),
-                    *(taking for other in self.clusters for taking in self._plain(other).taking),
+                    *(taking for other in seen.values() for taking in other.taking),
                 )
             ),
             surroundings=Surroundings(
@@ -267,12 +274,6 @@ class World(Paper[Decision]):
             templates=tuple(item for item in self.templates.values() if _made_for(item) == uid),
             priorities=PRIORITIES,
         )
-
-    def _situations(self, name: str) -> tuple[BatchSnapshot, ...]:
-        try:
-            return self._plain(name).batch_snapshots
-        except ValueError:
-            return ()
 
     def _need(self, pod: GatedPod) -> QueueDemand:
         cluster = self.clusters[_owner(pod).removeprefix("uid-")]
@@ -468,6 +469,10 @@ class World(Paper[Decision]):
         for part in (self.kuberay, self.settle, self.cloud, self.settle, self.kai, self.settle):
             part()
 
+    def ticks(self, count: int) -> None:
+        for _ in range(count):
+            self.tick()
+
     # Questions
 
     def of(self, name: str) -> list[GatedPod]:
@@ -622,6 +627,13 @@ def _made_for(item: ProvisioningRequest | PodTemplate) -> str:
 
 def _consumes(pod: GatedPod) -> str:
     return pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+
+
+def _situations(seen: ClusterSnapshot) -> tuple[BatchSnapshot, ...]:
+    try:
+        return seen.batch_snapshots
+    except ValueError:
+        return ()
 
 
 def _place(each: BatchSnapshot) -> TurnPosition | None:
