@@ -400,7 +400,7 @@ def _status(*kinds: str) -> WorkloadStatus:
 
 
 @pytest.mark.parametrize("seed", range(examples(200)))
-def test_what_has_no_quota_goes_and_nothing_else_is_touched(seed: int) -> None:
+async def test_what_has_no_quota_goes_and_nothing_else_is_touched(seed: int) -> None:
     plane = Plane(seed)
     plane.write("Pod", _pod("of-the-system", "kube-system", ()))
     plane.write("Pod", _pod("without-devices", "team-a", (), gpus=""))
@@ -410,20 +410,16 @@ def test_what_has_no_quota_goes_and_nothing_else_is_touched(seed: int) -> None:
         plane.begin(
             plane.draw.choice(_OUR_KINDS + (_FOREIGN_KINDS if namespace == FOREIGN else ())), namespace
         )
-
-    async def live() -> None:
-        for _ in range(60):
-            plane.step()
-            plane.hear()
-            await plane.backstop.look()
-        plane.leads, plane.fails = True, 0.0
+    for _ in range(60):
+        plane.step()
+        plane.hear()
+        await plane.backstop.look()
+    plane.leads, plane.fails = True, 0.0
+    plane.hear(all_of_it=True)
+    for _ in range(int((LONGEST + REMEMBERED) / PERIOD)):
+        plane.now += PERIOD
+        await plane.backstop.look()
         plane.hear(all_of_it=True)
-        for _ in range(int((LONGEST + REMEMBERED) / PERIOD)):
-            plane.now += PERIOD
-            await plane.backstop.look()
-            plane.hear(all_of_it=True)
-
-    asyncio.run(live())
     left = {key.name for (kind, key) in plane.objects if kind == "Pod"}
     assert {"of-the-system", "without-devices", "with-none"} <= left
     for work in plane.works:
@@ -479,7 +475,7 @@ def test_what_its_controller_makes_again_gets_no_new_minute() -> None:
     assert {*plane.deleted} - first == {"again"}
 
 
-def test_pods_that_are_counted_one_by_one_keep_no_others() -> None:
+async def test_pods_that_are_counted_one_by_one_keep_no_others() -> None:
     """As Kueue counts those of a Deployment."""
     plane = Plane(0)
     work = plane.begin("deployment", "team-a")
@@ -487,27 +483,19 @@ def test_pods_that_are_counted_one_by_one_keep_no_others() -> None:
     meta = ObjectMeta(name="of-it", namespace="team-a", uid="uid-of-it", owner_references=(owner,))
     plane.write("Workload", Workload(metadata=meta, status=_status("QuotaReserved")))
     plane.write("Pod", _pod("counted", "team-a", tuple(work.chain)))
-
-    async def looks() -> None:
-        for _ in range(int((PATIENCE + max(GRACES)) / PERIOD) + 2):
-            plane.hear(all_of_it=True)
-            await plane.backstop.look()
-            plane.now += PERIOD
-
-    asyncio.run(looks())
+    for _ in range(int((PATIENCE + max(GRACES)) / PERIOD) + 2):
+        plane.hear(all_of_it=True)
+        await plane.backstop.look()
+        plane.now += PERIOD
     assert {*plane.deleted} == work.pods
 
 
-def test_a_new_leader_counts_anew() -> None:
+async def test_a_new_leader_counts_anew() -> None:
     plane = Plane(0)
     plane.begin("bare", "team-a")
-
-    async def looks() -> None:
-        for leads in (True, True, True, True, True, False, True, True, True):
-            plane.leads = leads
-            plane.hear(all_of_it=True)
-            await plane.backstop.look()
-            plane.now += 10.0
-
-    asyncio.run(looks())
+    for leads in (True, True, True, True, True, False, True, True, True):
+        plane.leads = leads
+        plane.hear(all_of_it=True)
+        await plane.backstop.look()
+        plane.now += 10.0
     assert not plane.deleted

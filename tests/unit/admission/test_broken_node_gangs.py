@@ -38,10 +38,11 @@ def world_of(**stock: int) -> PlacedWorld:
     return PlacedWorld(stock={"l4": 0, "h100": 0, **stock}, quota=9, policy=policy)
 
 
-def tick(world: PlacedWorld, seen: dict[str, datetime]) -> None:
-    world.tick(SECONDS)
-    world.sweep()
-    world.close_broken(seen)
+def tick(world: PlacedWorld, seen: dict[str, datetime], *, times: int = 1) -> None:
+    for _ in range(times):
+        world.tick(SECONDS)
+        world.sweep()
+        world.close_broken(seen)
 
 
 def kept_nodes(world: PlacedWorld) -> set[str]:
@@ -52,8 +53,7 @@ def kept_nodes(world: PlacedWorld) -> set[str]:
 def test_a_gang_that_waits_gets_one_other_node_for_a_broken_one_and_keeps_its_quota(harm: Harm) -> None:
     world, seen = world_of(l4=3), dict[str, datetime]()
     world.submit("a", {"main": ("l4", 4)})
-    for _ in range(3):
-        tick(world, seen)
+    tick(world, seen, times=3)
     before = {key: pod.metadata.uid for key, pod in world.placeholders.items()}
     broken = sorted(kept_nodes(world))[0]
     harm(world, broken)
@@ -61,12 +61,10 @@ def test_a_gang_that_waits_gets_one_other_node_for_a_broken_one_and_keeps_its_qu
     for _ in range(3):
         tick(world, seen)
         assert world.workloads["a"].status.holds("QuotaReserved")
-    for _ in range(8):
-        tick(world, seen)
+    tick(world, seen, times=8)
     after = {key: pod.metadata.uid for key, pod in world.placeholders.items()}
     assert "a" in world.started or sum(before[key] != after.get(key) for key in before) == 1
-    for _ in range(60):
-        tick(world, seen)
+    tick(world, seen, times=60)
     assert world.ended == ["a"]
 
 
@@ -89,9 +87,7 @@ def test_nodes_that_are_neither_used_nor_closed_are_not_paid_for_until_the_deadl
 def test_a_request_with_a_broken_node_is_released_whole_and_made_again_within_the_quota(sign: str) -> None:
     """New nodes have the old names here: a black hole, which is known by its name, would stay one."""
     world, seen = world_of(h100=2), dict[str, datetime]()
-    world.submit("a", {"main": ("h100", 2)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("h100", 2)})
     world.cloud()
     world.settle()
     world.cloud()
@@ -150,8 +146,7 @@ def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -
     decision = decide(view.snapshot(world.workloads["a"], CHECK, now=world.now))
     reasons = {each.reason: each.message for each in decision.actions if isinstance(each, EmitEvent)}
     assert ("NodesMissing" in reasons) is (running is WhileRunning.REQUEUE)
-    for _ in range(10):
-        tick(world, seen)
+    tick(world, seen, times=10)
     assert any(each.reason == "NodesLost" for each in world.told) is (running is WhileRunning.REQUEUE)
 
 
@@ -163,8 +158,7 @@ def test_a_gang_is_looked_at_when_a_node_of_it_turns_out_to_be_broken(sign: str,
     world.submit("a", {"main": ("h100" if starts else "l4", 1)})
     for part in (world.kueue, world.settle, world.cloud, world.settle):
         part()
-    for _ in range(3 * starts):
-        world.tick()
+    world.ticks(3 * starts)
     assert ("a" in world.started) is starts
     owner = {OWNING_WORKLOAD: "a", OWNER_NAMESPACE_ANNOTATION: "team-a"}
     tables: tuple[dict[str, Any], ...] = (world.requests, world.templates, world.placeholders)

@@ -4,13 +4,12 @@ import dataclasses
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from muster.controller.gangs.actions import CreateRequest, HoldNode
 from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.indexes import BY_OWNER
-from muster.controller.gangs.objects import Condition, Container, Pod, PodSpec, ResourceNeeds
+from muster.controller.gangs.objects import Container, Pod, PodSpec, ResourceNeeds
 from muster.controller.gangs.progress import recheck_at
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
@@ -32,7 +31,7 @@ from muster.model.names import (
     WORKLOAD_UID_LABEL,
 )
 from muster.model.waiting import clock
-from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
+from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.views import view_over
 from tests.unit.gangs.paper import START, flavor_policy, node
@@ -120,8 +119,8 @@ def test_what_a_gang_was_promised_is_computed_once_until_it_changes(
     view.requests.store.put(_newer(request))
     assert others() == ["a"]
     flavor = next(iter(view.flavors.store))
-    spec = msgspec.structs.replace(flavor.spec, node_labels={"other": "label"})
-    view.flavors.store.put(msgspec.structs.replace(_newer(flavor), spec=spec))
+    spec = replace(flavor.spec, node_labels={"other": "label"})
+    view.flavors.store.put(replace(_newer(flavor), spec=spec))
     assert others() == ["a"]
     assert others() == []
     view.workloads.store.forget(held.metadata.uid)
@@ -130,9 +129,7 @@ def test_what_a_gang_was_promised_is_computed_once_until_it_changes(
 
 
 def _newer(obj: T) -> T:
-    return msgspec.structs.replace(
-        obj, metadata=msgspec.structs.replace(obj.metadata, resource_version="999999")
-    )
+    return replace(obj, metadata=replace(obj.metadata, resource_version="999999"))
 
 
 def _asks(world: World, view: View, name: str) -> bool:
@@ -191,36 +188,30 @@ def test_pods_that_are_done_keep_no_room() -> None:
     policy = dataclasses.replace(POLICY, flavors=(shared, _HEADS))
     world = World(policy=policy)
     world.nodes = {"cpu-0": node("cpu-0", "cpu")}
-    world.submit("a", {"head": ("cpu", 1), "main": ("l4", 2)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"head": ("cpu", 1), "main": ("l4", 2)})
     (first,) = world.requests
     _provision(world, first)
     world.workloads["a"] = _with_entry(world, "a", State.READY)
     world.set_condition("a", "Admitted", "True")
-    bound = msgspec.structs.replace(pod_spec(1), node_name="l4-0")
+    bound = replace(pod_spec(1), node_name="l4-0")
     carried = ObjectMeta(name="w", namespace="team-a", uid="w", annotations={CONSUME_ANNOTATION: first})
     world.pods["w"] = Pod(metadata=carried, spec=bound)
-    world.submit("b", _HEADED)
-    world.kueue()
-    world.settle()
+    world.begin("b", _HEADED)
     (second,) = world.requests.keys() - {first}
     _provision(world, second)
     world.nodes = {name: node(name, "l4") for name in ("l4-0", "l4-1")} | {
         "cpu-0": node("cpu-0", "cpu", cpus=1)
     }
     assert _ready(world) == []
-    status = world.workloads["a"].status
-    done = msgspec.structs.replace(status, reclaimable_pods=(ReclaimablePod(name="main", count=1),))
-    world.workloads["a"] = msgspec.structs.replace(world.workloads["a"], status=done)
+    world._status("a", reclaimable_pods=(ReclaimablePod(name="main", count=1),))
     assert _ready(world) == ["b"]
 
 
 def _provision(world: World, request: str) -> None:
     held = world.requests[request]
     notes = {**held.metadata.annotations, POOL: held.metadata.annotations["pool"]}
-    meta = msgspec.structs.replace(held.metadata, annotations=notes)
-    world.requests[request] = msgspec.structs.replace(held, metadata=meta)
+    meta = replace(held.metadata, annotations=notes)
+    world.requests[request] = replace(held, metadata=meta)
     world.answer(request, "Accepted")
     world.answer(request, "Provisioned")
 
@@ -230,15 +221,14 @@ def test_a_lost_node_affects_its_gang_also_when_the_request_is_deleted(asked: bo
     """cluster-autoscaler deletes a request a week after it was provisioned, and the gang runs on."""
     world = World(stock={"l4": 2})
     world.submit("a", {"main": ("l4", 2)})
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started
     tables: tuple[dict[str, Any], ...] = (world.requests, world.templates)
     for made in tables:
         for name, held in made.items():
             notes = {**held.metadata.annotations, OWNING_WORKLOAD: "a"}
-            meta = msgspec.structs.replace(held.metadata, annotations=notes)
-            made[name] = msgspec.structs.replace(held, metadata=meta)
+            meta = replace(held.metadata, annotations=notes)
+            made[name] = replace(held, metadata=meta)
     if not asked:
         world.requests.clear()
     lost = next(iter(world.nodes.values()))
@@ -265,13 +255,11 @@ def test_what_runs_is_looked_for_in_its_own_pools_and_not_only_where_it_grows() 
             RUNS_ON_ANNOTATION: "one",
             REPLACES: "team-a/one",
         }
-        held = world.workloads[name]
-        meta = msgspec.structs.replace(held.metadata, annotations=notes if name == "two" else {})
-        world.workloads[name] = msgspec.structs.replace(held, metadata=meta)
+        world._metadata(name, annotations=notes if name == "two" else {})
     for kind in ("Admitted", "Finished"):
         world.set_condition("one", kind, "True")
     world.nodes["free"] = node("free", "l4")
-    bound = msgspec.structs.replace(pod_spec(1), node_name="busy")
+    bound = replace(pod_spec(1), node_name="busy")
     carried = ObjectMeta(name="b", namespace="team-a", annotations={CONSUME_ANNOTATION: "of-b"})
     world.nodes["busy"] = node("busy", "h100")
     world.pods["b"] = Pod(metadata=carried, spec=bound)
@@ -295,10 +283,10 @@ def test_nodes_of_a_lease_are_found_whatever_label_they_carry_it_in() -> None:
     for name in ("n0", "n1"):
         made = node(name, "l4")
         labels = {**made.metadata.labels, pin.key: "mine"}
-        meta = msgspec.structs.replace(made.metadata, labels=labels)
-        world.nodes[name] = msgspec.structs.replace(made, metadata=meta)
+        meta = replace(made.metadata, labels=labels)
+        world.nodes[name] = replace(made, metadata=meta)
     carried = ObjectMeta(name="w", namespace="team-a", annotations={CONSUME_ANNOTATION: "consumed"})
-    world.pods["w"] = Pod(metadata=carried, spec=msgspec.structs.replace(pod_spec(1), node_name="n0"))
+    world.pods["w"] = Pod(metadata=carried, spec=replace(pod_spec(1), node_name="n0"))
     runs = view_over(world).snapshot(world.workloads["a"], CHECK, now=world.now)
     assert runs.surroundings.lacks_pods
     assert not any(isinstance(action, PatchAnnotations) for action in decide(runs).actions)
@@ -308,10 +296,8 @@ def _with_entry(world: World, name: str, state: State) -> Any:
     held = world.workloads[name]
     entry = held.check_state(CHECK)
     assert entry is not None
-    entry = msgspec.structs.replace(entry, state=state, last_transition_time=world.now)
-    return msgspec.structs.replace(
-        held, status=msgspec.structs.replace(held.status, admission_checks=(entry,))
-    )
+    entry = replace(entry, state=state, last_transition_time=world.now)
+    return replace(held, status=replace(held.status, admission_checks=(entry,)))
 
 
 def test_only_split_gangs_take_turns() -> None:
@@ -329,9 +315,9 @@ def _ending(name: str, *, gpus: int, due: datetime, where: str = "l4-0", cluster
     meta = ObjectMeta(
         name=name, namespace="team-b", uid=name, deletion_timestamp=due, owner_references=(job,)
     )
-    spec = msgspec.structs.replace(pod_spec(gpus), node_name=where)
+    spec = replace(pod_spec(gpus), node_name=where)
     sidecar = Container(resources=ResourceNeeds(requests={"cpu": "100m"}))
-    return Pod(metadata=meta, spec=msgspec.structs.replace(spec, containers=(sidecar, *spec.containers)))
+    return Pod(metadata=meta, spec=replace(spec, containers=(sidecar, *spec.containers)))
 
 
 def _waiting(world: World) -> tuple[str, datetime | None]:
@@ -349,9 +335,7 @@ def test_pods_of_a_job_that_was_just_deleted_may_be_seen_a_moment_later() -> Non
 def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> None:
     """Their job was deleted and its quota given to this gang; the nodes come when they have ended."""
     world = World(policy=_POLICY)
-    world.submit("a", {"main": ("l4", 2)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 2)})
     due = world.now + timedelta(seconds=100)
     world.nodes = {name: node(name, "l4") for name in ("l4-0", "l4-1")} | {"cpu-0": node("cpu-0", "cpu")}
     world.pods = {name: _ending(name, gpus=1, due=due) for name in ("w0", "w1")}
@@ -409,12 +393,7 @@ def test_a_gang_of_placeholders_keeps_its_heads_room_until_its_own_pods_have_the
 ) -> None:
     """Its placeholders go when it is admitted, before its pods are there."""
     placed.workloads["a"] = _with_entry(placed, "a", State.READY)
-    status = placed.workloads["a"].status
-    admitted = Condition(type="Admitted", status="True", last_transition_time=placed.now)
-    placed.workloads["a"] = msgspec.structs.replace(
-        placed.workloads["a"],
-        status=msgspec.structs.replace(status, conditions=(*status.conditions, admitted)),
-    )
+    placed.set_condition("a", "Admitted", "True")
     ((held, pod),) = (
         item for item in placed.placeholders.items() if item[1].metadata.labels[WORKLOAD_UID_LABEL] == "uid-a"
     )

@@ -19,7 +19,7 @@ from muster.model.names import CONSUME_ANNOTATION, ELASTIC_JOB, RUNS_ANNOTATION,
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet
 from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, workload
 from tests.unit.admission.views import view_of
-from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.controller_runtime.virtual import on_virtual_time
 from tests.unit.gangs.paper import START, with_condition
 
 CLUSTER = (OwnerReference(kind="RayCluster", name="train", uid="cluster", controller=True),)
@@ -145,32 +145,28 @@ def test_the_end_of_a_slice_brings_back_the_one_that_replaces_it() -> None:
     assert not view.slices_affected_by(before, changed(before))
 
 
-def test_a_slice_that_waits_for_its_predecessor_delays_no_gang_in_line() -> None:
-    async def scenario() -> None:
-        fleet = Fleet()
-        fleet.submit("before", ONE_SHAPE)
-        fleet.submit("stuck", TWO_SHAPES)
-        fleet.submit("other", TWO_SHAPES)
-        held = fleet.view.workloads.get(Key(SPACE, "stuck"))
-        assert held is not None
-        notes = {ELASTIC_JOB: "true", REPLACES: f"{SPACE}/before"}
-        fleet.api.change(held, metadata=replace(held.metadata, annotations=notes))
-        await fleet.run(lambda: {"before", "other"} <= fleet.ready.keys(), limit=60.0)
-        assert "stuck" not in fleet.ready
-
-    virtual(scenario())
+@on_virtual_time
+async def test_a_slice_that_waits_for_its_predecessor_delays_no_gang_in_line() -> None:
+    fleet = Fleet()
+    fleet.submit("before", ONE_SHAPE)
+    fleet.submit("stuck", TWO_SHAPES)
+    fleet.submit("other", TWO_SHAPES)
+    held = fleet.view.workloads.get(Key(SPACE, "stuck"))
+    assert held is not None
+    notes = {ELASTIC_JOB: "true", REPLACES: f"{SPACE}/before"}
+    fleet.api.change(held, metadata=replace(held.metadata, annotations=notes))
+    await fleet.run(lambda: {"before", "other"} <= fleet.ready.keys(), limit=60.0)
+    assert "stuck" not in fleet.ready
 
 
 def test_a_cluster_that_never_starts_is_read_more_and_more_rarely() -> None:
     """Each look is a GET of the cluster and a LIST of its pods."""
     world = World(stock={"l4": 2}, runtime=timedelta(days=30))
     world.submit("a", {"main": ("l4", 2)})
-    for _ in range(5):
-        world.tick()
+    world.ticks(5)
     held = world.workloads["a"]
     notes = {**held.metadata.annotations, ELASTIC_JOB: "true"}
-    meta = replace(held.metadata, annotations=notes, owner_references=CLUSTER)
-    world.workloads["a"] = replace(held, metadata=meta)
+    world._metadata("a", annotations=notes, owner_references=CLUSTER)
     looks = list[float]()
     began = held.status.since("Admitted")
     assert began is not None

@@ -32,9 +32,7 @@ def asked(provisioning_class: str, *, provisioned: bool = True) -> World:
         one_pod_set_per_request=False,
     )
     world = World(policy=GangPolicy(flavors=(flavor,), queue_timeout=POLICY.queue_timeout))
-    world.submit("a", PIECES)
-    world.kueue()
-    world.settle()
+    world.begin("a", PIECES)
     (request,) = world.requests.values()
     assert request.spec.provisioning_class_name == provisioning_class
     assert len(request.spec.pod_sets) == 2, "one request a pool: these classes take several PodSets"

@@ -11,8 +11,7 @@ _SPLIT = {"big": ("h100", 1), "small": ("l4", 1)}
 def _ran(pieces: dict[str, tuple[str, int]]) -> World:
     world = World()
     world.submit("a", pieces)
-    for _ in range(6):
-        world.tick()
+    world.ticks(6)
     assert "a" in world.started
     return world
 

@@ -9,13 +9,6 @@ import pytest
 
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.lease import format_time
-from muster.controller.gangs.objects import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    Requirement,
-)
 from muster.controller.gangs.retry import RetryHistory, parse_history, to_annotations
 from muster.controller.kueue.actions import PatchAnnotations, Reactivate, RemoveClaims, State
 from muster.controller.kueue.decide import decide
@@ -26,10 +19,10 @@ from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.shutdown import shutdown_actions
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION, POOL_LABEL
+from muster.model.names import AVOID_ANNOTATION, LEASE_ENDS_ANNOTATION
 from tests.unit.admission.gang_world import CHECK, FLAVORS, PLAIN, POLICY, World, entry_state, ready
 from tests.unit.admission.test_gang_flavors import MOVING, a_world, stocked_out
-from tests.unit.admission.test_gang_growth import carried_out, growing
+from tests.unit.admission.test_gang_growth import carried_out, failed_growth, growing
 from tests.unit.admission.test_gang_running import lose_a_node, reasons, running
 from tests.unit.gangs.paper import START, flavor_policy
 
@@ -39,15 +32,13 @@ PRESENT = flavor_policy("cpu", 0, provisioning_class_name="", node_selector_from
 
 def activated(world: World, is_active: bool) -> None:
     """By somebody else than us."""
-    held = world.workloads["a"]
-    world.workloads["a"] = replace(held, spec=replace(held.spec, active=is_active))
+    world._spec("a", active=is_active)
 
 
 def noted(world: World, past: RetryHistory) -> None:
     held = world.workloads["a"]
     notes = {key: value for key, value in to_annotations(past).items() if value is not None}
-    meta = replace(held.metadata, annotations={**held.metadata.annotations, **notes})
-    world.workloads["a"] = replace(held, metadata=meta)
+    world._metadata("a", annotations={**held.metadata.annotations, **notes})
 
 
 def quota_gone(world: World) -> None:
@@ -68,11 +59,7 @@ def failed(world: World, reason: str, message: str = "") -> None:
 
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_a_growth_between_two_tries_that_somebody_deactivates_stays_inactive(is_seen: bool) -> None:
-    world = growing()
-    carried_out(world)
-    (first,) = world.requests
-    world.answer(first, "Failed", reason="OutOfStock")
-    carried_out(world)
+    world, _ = failed_growth()
     assert parse_history(world.workloads["a"]).retry_at
     activated(world, False)
     world.kueue()  # evicts it, so nothing of it runs any more
@@ -81,8 +68,7 @@ def test_a_growth_between_two_tries_that_somebody_deactivates_stays_inactive(is_
     assert observe(over.workloads["a"], (CHECK,)) is None, "it backs off from nothing"
     if not is_seen:
         over.now += timedelta(hours=2)
-    for _ in range(90):
-        over.tick()
+    over.ticks(90)
     assert not over.workloads["a"].spec.active
     assert parse_history(over.workloads["a"]) == RetryHistory()
 
@@ -90,9 +76,7 @@ def test_a_growth_between_two_tries_that_somebody_deactivates_stays_inactive(is_
 def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inactive() -> None:
     """Without quota Kueue gives it no entry of a check that stands on some flavors alone."""
     world = World(stock={"l4": 0})
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     failed(world, "CapacityIsNotFound")
     quota_gone(world)
     assert not world.workloads["a"].status.admission_checks
@@ -100,8 +84,7 @@ def test_who_is_activated_early_and_stopped_again_before_it_has_quota_stays_inac
     activated(world, True)
     world.settle()
     activated(world, False)
-    for _ in range(90):
-        world.tick()
+    world.ticks(90)
     assert not world.workloads["a"].spec.active
 
 
@@ -164,8 +147,7 @@ def test_a_refused_gang_that_is_activated_at_once_keeps_away_from_no_flavor_for_
 def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes_back() -> None:
     world = a_world()
     stocked_out(world)
-    for _ in range(5):
-        world.tick()
+    world.ticks(5)
     assert "a" in world.started
     activated(world, False)
     quota_gone(world)
@@ -185,25 +167,9 @@ def test_a_head_without_room_makes_no_gang_try_other_pools_for_its_workers() -> 
     policy = dataclasses.replace(MOVING, flavors=(*MOVING.flavors, PRESENT))
     world = HeadElsewhere(policy=policy, queue_flavors=(("l4", "h100", "cpu"),))
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", 1)})
-    for _ in range(90):
-        world.tick()
+    world.ticks(90)
     assert "GangMoves" not in reasons(world)
     assert parse_history(world.workloads["a"]).tries, "it pauses between its tries"
-
-
-def test_who_keeps_away_from_a_pool_by_its_own_word_is_not_sent_there() -> None:
-    rule = Requirement(key=POOL_LABEL, operator="NotIn", values=("h100",))
-    required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(rule,)),))
-    own = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
-    world = a_world()
-    held = world.workloads["a"]
-    (main,) = held.spec.pod_sets
-    main = replace(main, template=replace(main.template, spec=replace(main.template.spec, affinity=own)))
-    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
-    stocked_out(world)
-    assert parse_history(world.workloads["a"]).tries == 1
-    (main,) = world.workloads["a"].spec.pod_sets
-    assert main.template.spec.affinity == own
 
 
 # It is Ready, or runs

@@ -63,8 +63,7 @@ def test_a_gang_moves_to_the_next_flavor_at_once_and_counts_no_try() -> None:
     assert pool_of(world) == ["h100"]
     assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
     assert TRIES not in world.workloads["a"].metadata.annotations
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started
 
 
@@ -94,9 +93,7 @@ def test_a_pool_whose_nodes_do_not_come_in_time_is_empty_too_whatever_was_promis
 @pytest.mark.parametrize("reasons", [("CapacityIsNotFound", "Expired"), ("Expired", "CapacityIsNotFound")])
 def test_a_gang_moves_whatever_else_has_failed_beside_the_empty_pool(reasons: tuple[str, str]) -> None:
     world = World(policy=MOVING, queue_flavors=(("cpu",), ("l4", "h100")))
-    world.submit("a", {"main": ("l4", 1), "rest": ("l4", 1)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 1), "rest": ("l4", 1)})
     (first,) = world.requests
     world.answer(first, "Accepted")
     world.settle()
@@ -135,12 +132,7 @@ def test_a_job_that_names_its_pool_or_its_nodes_stays_there() -> None:
         node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required)
     )
     for change in ({"node_selector": {POOL_LABEL: "l4"}}, {"affinity": affinity}):
-        world = a_world()
-        held = world.workloads["a"]
-        (main,) = held.spec.pod_sets
-        spec = replace(main.template.spec, **change)
-        main = replace(main, template=replace(main.template, spec=spec))
-        world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
+        world = of_pods(a_world(), replace(pod_spec(1), **change))
         stocked_out(world)
         assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
@@ -165,24 +157,17 @@ def test_a_gang_that_its_author_keeps_off_a_pool_stays_where_it_is() -> None:
     world = of_pods(a_world(), replace(pod_spec(1), affinity=kept_off(("h100",))))
     stocked_out(world)
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
-
-
-def test_a_flavor_whose_pool_is_too_small_is_no_way_out() -> None:
-    small = tuple(dataclasses.replace(f, max_nodes=1) if f.name == "h100" else f for f in MOVING.flavors)
-    world = a_world(dataclasses.replace(MOVING, flavors=small))
-    world.workloads.clear()
-    world.submit("a", {"main": ("l4", 2)})
-    stocked_out(world)
-    assert world.workloads["a"].metadata.annotations[TRIES] == "1"
+    assert kept_off_of(world) == kept_off(("h100",))
 
 
 @pytest.mark.parametrize(
     ("h100", "ports", "claims"),
     [
+        ({"max_nodes": 1}, (), ()),
         ({"max_nodes": 1, "gpus_per_node": 2}, (ContainerPort(host_port=80),), ()),
         ({"provisioning_class_name": PLACEHOLDER_CLASS}, (), (PodResourceClaim(name="nic"),)),
     ],
-    ids=["a node for each port", "by placeholders, which copy no claim"],
+    ids=["too small a pool", "a node for each port", "by placeholders, which copy no claim"],
 )
 def test_a_flavor_in_which_it_would_be_refused_is_no_way_out(
     h100: dict[str, object], ports: tuple[ContainerPort, ...], claims: tuple[PodResourceClaim, ...]
@@ -206,8 +191,7 @@ def test_who_finds_no_quota_in_the_other_flavors_may_have_any_again() -> None:
     world.quota = 0
     stocked_out(world)
     assert avoided_pools(world.workloads["a"], world.policy) == ("l4",)
-    for _ in range(3):
-        world.tick()
+    world.ticks(3)
     wake = decide(world.snapshot("a")).requeue_at
     assert wake is not None
     world.now = wake
@@ -238,10 +222,7 @@ WITHOUT_STEERING = {
 
 
 def of_pods(world: World, spec: PodSpec) -> World:
-    held = world.workloads["a"]
-    (main,) = held.spec.pod_sets
-    main = replace(main, template=replace(main.template, spec=spec))
-    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=(main,)))
+    world._pods("a", spec)
     return world
 
 

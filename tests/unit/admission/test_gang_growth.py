@@ -44,7 +44,7 @@ from muster.model.names import (
     RUNS_ANNOTATION,
     RUNS_ON_ANNOTATION,
 )
-from tests.unit.admission.gang_world import World, workload
+from tests.unit.admission.gang_world import World, entry_of, workload
 from tests.unit.gangs.paper import START, with_condition
 
 replace = msgspec.structs.replace
@@ -157,8 +157,7 @@ def growing(count: int = 3, has: int = 1, stock: int = 0) -> World:
     world = Growing(stock={"l4": stock}, runtime=timedelta(days=30), has=has)
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", count)})
     notes = {ELASTIC_JOB: "true"}
-    meta = replace(world.workloads["a"].metadata, annotations=notes)
-    world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
+    world._metadata("a", annotations=notes)
     world.kueue()
     return world
 
@@ -169,6 +168,16 @@ def carried_out(world: World) -> Decision:
         if not isinstance(action, RemoveClaims):
             world.carry_out("a", action)
     return decision
+
+
+def failed_growth() -> tuple[World, str]:
+    """It has given back what it asked for; and its request, that has failed."""
+    world = growing()
+    carried_out(world)
+    (first,) = world.requests
+    world.answer(first, "Failed", reason="OutOfStock")
+    carried_out(world)
+    return world, first
 
 
 def test_a_growth_asks_for_what_it_lacks() -> None:
@@ -206,11 +215,7 @@ def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> 
 
 
 def test_a_growth_does_not_wait_for_a_clock_that_was_ahead_nor_stops_when_it_comes_nearer() -> None:
-    world = growing()
-    carried_out(world)
-    (first,) = world.requests
-    world.answer(first, "Failed", reason="OutOfStock")
-    carried_out(world)
+    world, _ = failed_growth()
     world.now -= timedelta(hours=1)
     while not world.requests:
         assert carried_out(world).actions
@@ -236,9 +241,7 @@ def test_a_growth_that_can_never_be_had_stays_and_says_what_helps() -> None:
     assert not world.requests
     assert not [action for action in decision.actions if isinstance(action, Deactivate | PatchAnnotations)]
     assert world.workloads["a"].spec.active
-    entry = world.workloads["a"].check_state("gang")
-    assert entry is not None
-    assert "Fix: ask for fewer replicas" in entry.message
+    assert "Fix: ask for fewer replicas" in entry_of(world).message
 
 
 def test_a_growth_waits_until_the_slice_before_is_over_and_its_pods_are_counted() -> None:

@@ -4,8 +4,8 @@ import dataclasses
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +17,6 @@ from muster.controller.gangs.objects import (
     PlaceholderStatus,
     PodSpec,
     PodStatus,
-    PodTemplateSpec,
     ResourceNeeds,
 )
 from muster.controller.gangs.placeholders import named, pod
@@ -46,8 +45,10 @@ from tests.unit.admission.gang_world import (
     World,
     assert_invariants,
     assignment,
+    entry_of,
     entry_state,
     ready,
+    replace,
 )
 from tests.unit.gangs.paper import START, among, flavor_policy, node
 
@@ -62,6 +63,14 @@ def run(world: World, minutes: int) -> None:
         assert_invariants(world)
 
 
+def after(minutes: int, pieces: dict[str, tuple[str, int]], **settings: Any) -> World:
+    """A world in which gang `a` was submitted so long ago."""
+    world = World(**settings)
+    world.submit("a", pieces)
+    run(world, minutes)
+    return world
+
+
 def assert_refused(world: World, why: str) -> None:
     held = world.workloads["a"]
     assert not held.spec.active
@@ -72,13 +81,9 @@ def assert_refused(world: World, why: str) -> None:
 
 
 def test_a_gang_becomes_ready_when_every_piece_stands_and_its_pods_are_sent_there() -> None:
-    world = World()
-    world.submit("a", SPLIT)
-    run(world, 6)
+    world = after(6, SPLIT)
     assert "a" in world.started
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    updates = {update.name: update for update in entry.pod_set_updates}
+    updates = {update.name: update for update in entry_of(world).pod_set_updates}
     assert set(updates) == {"big", "small"}
     for update in updates.values():
         request = update.annotations["autoscaling.x-k8s.io/consume-provisioning-request"]
@@ -87,9 +92,7 @@ def test_a_gang_becomes_ready_when_every_piece_stands_and_its_pods_are_sent_ther
 
 def test_the_scarcest_pool_is_asked_first_and_the_next_only_when_that_is_accepted() -> None:
     world = World()
-    world.submit("a", SPLIT)
-    world.kueue()
-    world.settle()
+    world.begin("a", SPLIT)
     assert [request.metadata.annotations["pool"] for request in world.requests.values()] == ["h100"]
     world.cloud()
     world.settle()
@@ -126,9 +129,7 @@ def test_split_gangs_whose_asking_crossed_make_no_circle_and_both_run() -> None:
 
 def test_a_stock_out_frees_the_quota_at_once_and_lets_another_gang_run_meanwhile() -> None:
     world = World(stock={"l4": 1, "h100": 0}, quota=1)
-    world.submit("a", {"big": ("h100", 1)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"big": ("h100", 1)})
     world.submit("b", PLAIN)
     (request,) = world.requests
     world.answer(request, "Failed", "CapacityIsNotFound", "no stock")
@@ -140,21 +141,8 @@ def test_a_stock_out_frees_the_quota_at_once_and_lets_another_gang_run_meanwhile
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
 
 
-def test_one_failed_shape_releases_its_provisioned_sibling() -> None:
-    world = World()
-    world.submit("a", SPLIT)
-    run(world, 2)
-    shapes = {request.metadata.annotations["pool"]: name for name, request in world.requests.items()}
-    world.provision(shapes["h100"])
-    world.answer(shapes["l4"], "Failed", "OUT_OF_RESOURCES")
-    world.settle()
-    assert not world.requests
-
-
 def test_a_sibling_that_comes_early_is_given_back_and_asked_for_again_when_the_late_one_stands() -> None:
-    world = World(delay={"h100": 25 * MINUTE})
-    world.submit("a", SPLIT)
-    run(world, 4)
+    world = after(4, SPLIT, delay={"h100": 25 * MINUTE})
     shapes = {request.metadata.annotations["pool"]: name for name, request in world.requests.items()}
     assert world.requests[shapes["l4"]].status.holds("Provisioned")
     asked = world.requests[shapes["h100"]].metadata.uid
@@ -208,9 +196,7 @@ def test_a_gang_that_is_ready_stays_so_while_its_booking_runs_out() -> None:
 
 
 def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_booking_ends() -> None:
-    world = World(delay={"l4": timedelta(hours=1)})
-    world.submit("a", SPLIT)
-    run(world, 11)
+    world = after(11, SPLIT, delay={"l4": timedelta(hours=1)})
     assert world.requests
     run(world, 1)
     assert not world.requests
@@ -235,8 +221,7 @@ def test_an_admission_that_does_not_say_where_lets_nothing_start_and_says_so(
     world._status("a", admission=assignment(forged) if forged else None)
     world.settle()
     assert not world.everything_made
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
+    entry = entry_of(world)
     assert entry.state == State.PENDING
     assert why in entry.message
     assert not decide(world.snapshot("a")).actions
@@ -262,18 +247,14 @@ def test_a_gathering_gang_whose_flavor_vanishes_gives_back_and_goes_on_when_it_i
 
 def test_a_moment_ahead_of_our_clock_counts_as_now() -> None:
     world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     world.now -= 10 * MINUTE
     assert decide(world.snapshot("a")).requeue_at == world.now + POLICY.queue_timeout
 
 
 def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
     world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Failed", "CapacityIsNotFound")
     world.now += 20 * MINUTE
@@ -294,16 +275,12 @@ def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -
 
 def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> None:
     world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Accepted")
     world.provision(request, ready=False)
     world.still()
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert entry.message.startswith("0 of 1 l4 nodes for main (limit 9m); releases at 10:09")
+    assert entry_of(world).message.startswith("0 of 1 l4 nodes for main (limit 9m); releases at 10:09")
     world.now += 9 * MINUTE
     world.settle()
     assert not world.requests
@@ -312,9 +289,7 @@ def test_nodes_that_never_become_ready_release_the_gang_and_no_pod_starts() -> N
 
 def ready_after(world: World, since: timedelta) -> None:
     """Provisioned for so long when somebody looks at last; Kueue does not admit it."""
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Accepted")
     world.provision(request)
@@ -343,10 +318,9 @@ def test_a_ready_gang_that_other_checks_hold_up_has_its_booking_and_a_margin_at_
     held = world.workloads["a"]
     entry = held.check_state(CHECK)
     assert entry is not None
-    entry = msgspec.structs.replace(entry, last_transition_time=world.now)
+    entry = replace(entry, last_transition_time=world.now)
     entries = (entry, CheckState(name="budget"))
-    status = msgspec.structs.replace(held.status, admission_checks=entries)
-    world.workloads["a"] = msgspec.structs.replace(held, status=status)
+    world._status("a", admission_checks=entries)
     decision = decide(world.snapshot("a"))
     assert decision.requeue_at == world.now + after * MINUTE
     assert decision.waits_for_nodes, "another one may be needed before it starts"
@@ -363,9 +337,8 @@ def write_now(world: World, **words: str) -> None:
     held = world.workloads["a"]
     entry = held.check_state(CHECK)
     assert entry is not None
-    entry = msgspec.structs.replace(entry, last_transition_time=world.now, **words)
-    status = msgspec.structs.replace(held.status, admission_checks=(entry,))
-    world.workloads["a"] = msgspec.structs.replace(held, status=status)
+    entry = replace(entry, last_transition_time=world.now, **words)
+    world._status("a", admission_checks=(entry,))
 
 
 def test_the_nodes_of_a_ready_gang_are_looked_at_while_kueue_is_away() -> None:
@@ -385,9 +358,7 @@ def test_the_nodes_of_a_ready_gang_are_looked_at_while_kueue_is_away() -> None:
 def test_without_an_accepted_policy_a_gang_says_so_and_gives_its_quota_back_in_the_end() -> None:
     """A day after the policy was missed, however long the gang has waited in a cloud's queue before."""
     world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     world.now += timedelta(days=2)
     (said,) = decide(dataclasses.replace(world.snapshot("a"), policy=None)).actions
     assert isinstance(said, SetCheckState)
@@ -414,9 +385,7 @@ def test_pods_that_share_nodes_are_not_counted_as_nodes() -> None:
             world.answer(request, step)
         world.settle()
         world.still()
-        entry = world.workloads["a"].check_state(CHECK)
-        assert entry is not None
-        said.append(entry.message.partition(" (limit")[0])
+        said.append(entry_of(world).message.partition(" (limit")[0])
     assert said == [
         "asked for room for 16 pods on h100",
         "room for 0 of 16 pods on h100 for main",
@@ -428,27 +397,8 @@ def test_pods_that_share_nodes_are_not_counted_as_nodes() -> None:
     assert world.told[-1].message == "room for all 16 pods is provisioned"
 
 
-def test_a_revoked_lease_makes_a_running_gang_queue_again_and_not_end() -> None:
-    world = World()
-    world.submit("a", PLAIN)
-    run(world, 3)
-    world.now += POLICY.retry.max
-    (request,) = world.requests
-    world.answer(request, "CapacityRevoked", "Revoked")
-    world.settle()
-    assert entry_state(world, "a") is State.RETRY
-    world.kueue()
-    world.settle()
-    assert request not in world.requests
-    assert world.workloads["a"].spec.active
-    run(world, 4)
-    assert "a" in world.started
-
-
 def test_a_consumed_booking_and_a_late_failure_leave_a_running_gang_alone() -> None:
-    world = World()
-    world.submit("a", PLAIN)
-    run(world, 3)
+    world = after(3, PLAIN)
     (request,) = world.requests
     world.answer(request, "BookingExpired", "CapacityBookingConsumed")
     world.answer(request, "Failed", "Expired")
@@ -458,29 +408,22 @@ def test_a_consumed_booking_and_a_late_failure_leave_a_running_gang_alone() -> N
 
 
 def test_an_eviction_clears_what_the_old_lease_told_the_pods() -> None:
-    world = World()
-    world.submit("a", PLAIN)
-    run(world, 3)
+    world = after(3, PLAIN)
     world.evict("a", "Preempted")
     world.settle()
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert entry.pod_set_updates == ()
+    assert entry_of(world).pod_set_updates == ()
     assert not world.requests
 
 
 def test_what_somebody_else_deactivated_stays_inactive_and_starts_afresh_when_they_activate_it() -> None:
     world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Failed", "CapacityIsNotFound")
     world.settle()
     held = world.workloads["a"]
     without_note = {key: value for key, value in held.metadata.annotations.items() if key != RETRY_AT}
-    metadata = msgspec.structs.replace(held.metadata, annotations=without_note)
-    world.workloads["a"] = msgspec.structs.replace(held, metadata=metadata)
+    world._metadata("a", annotations=without_note)
     run(world, 90)
     assert not world.workloads["a"].spec.active
     assert TRIES not in world.workloads["a"].metadata.annotations
@@ -488,9 +431,7 @@ def test_what_somebody_else_deactivated_stays_inactive_and_starts_afresh_when_th
 
 def test_a_request_that_can_never_be_served_is_refused_with_the_reason() -> None:
     world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Failed", "InvalidRequest", "only single PodSet per request")
     world.settle()
@@ -498,24 +439,18 @@ def test_a_request_that_can_never_be_served_is_refused_with_the_reason() -> None
     assert not world.requests
     world.kueue()
     world.settle()
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert "only single PodSet per request" in entry.message
+    assert "only single PodSet per request" in entry_of(world).message
 
 
 def test_a_gang_larger_than_its_pool_is_refused_before_anything_is_asked_for() -> None:
     world = World()
-    world.submit("a", {"main": ("l4", 9)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 9)})
     assert_refused(world, "needs 9 nodes")
     assert not world.everything_made
 
 
 def test_a_pool_that_shrinks_below_a_waiting_gang_refuses_it_and_one_that_grows_leaves_it_alone() -> None:
-    world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", {"main": ("l4", 2)})
-    run(world, 2)
+    world = after(2, {"main": ("l4", 2)}, stock={"l4": 0, "h100": 0})
     (request,) = world.requests
     world.policy = GangPolicy(flavors=(flavor_policy("l4", 10, max_nodes=99),))
     world.settle()
@@ -550,13 +485,10 @@ def test_a_pool_that_leaves_the_policy_starts_no_gang_without_its_nodes_there(
 
 def test_a_refused_gang_that_a_person_activates_starts_afresh() -> None:
     world = World()
-    world.submit("a", {"main": ("l4", 9)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 9)})
     run(world, 2)
     world.pieces["a"] = {"main": ("l4", 1)}
-    held = world.workloads["a"]
-    world.workloads["a"] = msgspec.structs.replace(held, spec=msgspec.structs.replace(held.spec, active=True))
+    world._spec("a", active=True)
     run(world, 4)
     assert "a" in world.started
     assert not {REFUSED, FIRST_TRY, TRIES} & set(world.workloads["a"].metadata.annotations)
@@ -588,20 +520,6 @@ def test_a_timeout_as_long_as_the_deadline_leaves_several_tries(
         world.now += timedelta(hours=1)
     assert len(world.everything_made) == 3
     assert_refused(world, "gave up after 3 tries")
-
-
-def test_retrying_ends_at_the_deadline() -> None:
-    policy = GangPolicy(
-        flavors=POLICY.flavors, retry=RetryPolicy(deadline=timedelta(hours=1)), queue_timeout=10 * MINUTE
-    )
-    world = World(policy=policy, stock={"l4": 0, "h100": 0}, delay={"l4": timedelta(days=1)})
-    world.submit("a", PLAIN)
-    for _ in range(120):
-        world.now += MINUTE
-        world.settle()
-        world.kueue()
-        world.settle()
-    assert_refused(world, "gave up after")
     assert RETRY_AT not in world.workloads["a"].metadata.annotations
 
 
@@ -615,34 +533,13 @@ def test_who_got_quota_while_no_controller_ran_for_days_is_not_given_up_untried(
 
 
 def test_a_gang_that_asks_for_nothing_of_ours_is_ready_at_once() -> None:
-    world = World()
-    world.submit("a", {"main": ("cpu", 3)})
-    run(world, 2)
+    world = after(2, {"main": ("cpu", 3)})
     assert "a" in world.started
     assert not world.everything_made
 
 
-def test_a_cpu_head_that_fits_nowhere_keeps_the_gang_from_starting() -> None:
-    present = flavor_policy(
-        "cpu", 0, provisioning_class_name="", node_selector_from_details=(), gpus_per_node=0
-    )
-    world = World(policy=GangPolicy(flavors=(*POLICY.flavors, present)))
-    world.submit("a", SPLIT)
-    run(world, 5)
-    assert "a" not in world.started
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert "0 of 1 cpu nodes for head" in entry.message
-    run(world, 10)
-    assert parse_history(world.workloads["a"]).last_failure == (
-        "bookingWindow of 9m has passed: 0 of 1 cpu nodes for head"
-    )
-
-
 def test_a_gang_that_waited_a_day_for_an_accepted_policy_comes_back_when_there_is_one() -> None:
-    world = World(stock={"l4": 0})
-    world.submit("a", PLAIN)
-    run(world, 2)
+    world = after(2, PLAIN, stock={"l4": 0})
     assert world.requests
     known = world.policy
     world.policy = None  # type: ignore[assignment]  # a policy that is deleted
@@ -656,9 +553,7 @@ def test_a_gang_that_waited_a_day_for_an_accepted_policy_comes_back_when_there_i
 
 
 def test_a_policy_that_is_gone_takes_nothing_from_a_running_gang() -> None:
-    world = World()
-    world.submit("a", SPLIT)
-    run(world, 4)
+    world = after(4, SPLIT)
     held = set(world.requests)
     world.policy = GangPolicy()
     run(world, 2)
@@ -666,9 +561,7 @@ def test_a_policy_that_is_gone_takes_nothing_from_a_running_gang() -> None:
 
 
 def test_a_class_that_changes_while_a_gang_waits_is_asked_anew() -> None:
-    world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    run(world, 2)
+    world = after(2, PLAIN, stock={"l4": 0, "h100": 0})
     (old,) = world.requests.values()
     flavor = flavor_policy("l4", 10, provisioning_class_name="check-capacity.autoscaling.x-k8s.io")
     world.policy = GangPolicy(flavors=(flavor,))
@@ -680,9 +573,7 @@ def test_a_class_that_changes_while_a_gang_waits_is_asked_anew() -> None:
 
 @pytest.mark.parametrize("condition", ["Evicted", "DeactivationTarget"])
 def test_nothing_but_clean_up_is_done_while_kueue_takes_the_quota_back(condition: str) -> None:
-    world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    run(world, 1)
+    world = after(1, PLAIN, stock={"l4": 0, "h100": 0})
     world.set_condition("a", condition, "True")
     (request,) = world.requests
     world.answer(request, "Failed", "CapacityIsNotFound")
@@ -918,17 +809,15 @@ def test_a_gang_under_a_check_that_is_gone_gives_its_quota_back_and_queues() -> 
 
 
 def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
-    world = World()
-    world.submit("a", {"main": ("l4", 1)})
-    run(world, 6)
+    world = after(6, {"main": ("l4", 1)})
     running = world.snapshot("a")
     assert running.is_admitted
     entry = running.check_state
     assert entry is not None
-    fresh = msgspec.structs.replace(entry, state=State.PENDING, message="", pod_set_updates=())
-    status = msgspec.structs.replace(running.workload.status, admission_checks=(fresh,))
+    fresh = replace(entry, state=State.PENDING, message="", pod_set_updates=())
+    status = replace(running.workload.status, admission_checks=(fresh,))
     met = dataclasses.replace(
-        running, workload=msgspec.structs.replace(running.workload, status=status), requests=(), templates=()
+        running, workload=replace(running.workload, status=status), requests=(), templates=()
     )
     (ready,) = decide(among(met, own_pods=())).actions
     assert isinstance(ready, SetCheckState)
@@ -937,9 +826,7 @@ def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:
 
 def test_a_gang_whose_pause_is_over_waits_for_its_token() -> None:
     world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     world.answer(next(iter(world.requests)), "Failed", "CapacityIsNotFound")
     world.settle()
     world.kueue()
@@ -953,12 +840,10 @@ def test_a_gang_whose_pause_is_over_waits_for_its_token() -> None:
 
 
 def test_a_flavor_that_changes_while_a_gang_waits_is_asked_for_anew() -> None:
-    world = World(stock={"l4": 0, "h100": 0})
-    world.submit("a", PLAIN)
-    run(world, 2)
+    world = after(2, PLAIN, stock={"l4": 0, "h100": 0})
     (old,) = world.requests.values()
-    moved = msgspec.structs.replace(FLAVORS["l4"].spec, node_labels={POOL_LABEL: "l4", "zone": "b"})
-    world.flavors = {**FLAVORS, "l4": msgspec.structs.replace(FLAVORS["l4"], spec=moved)}
+    moved = replace(FLAVORS["l4"].spec, node_labels={POOL_LABEL: "l4", "zone": "b"})
+    world.flavors = {**FLAVORS, "l4": replace(FLAVORS["l4"], spec=moved)}
     world.settle()
     (new,), (template,) = world.requests.values(), world.templates.values()
     assert old.metadata.uid != new.metadata.uid
@@ -970,13 +855,10 @@ def test_a_flavor_that_changes_while_a_gang_waits_is_asked_for_anew() -> None:
 
 
 def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -> None:
-    world = World(delay={"h100": timedelta(hours=1)})
-    world.submit("a", SPLIT)
-    run(world, 1)
+    world = after(1, SPLIT, delay={"h100": timedelta(hours=1)})
     for name in ("b", "c"):
         world.submit(name, SPLIT)
-    held = world.workloads["c"]
-    world.workloads["c"] = msgspec.structs.replace(held, spec=msgspec.structs.replace(held.spec, priority=9))
+    world._spec("c", priority=9)
     world.kueue()
     world.still()
 
@@ -1000,9 +882,7 @@ def test_who_waits_in_line_goes_by_priority_and_whoever_has_asked_goes_first() -
 
 
 def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole() -> None:
-    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
-    world.submit("a", SPLIT)
-    run(world, 12)
+    world = after(12, SPLIT, delay={"h100": 25 * MINUTE}, policy=HOLDING)
     assert not world.placeholders, "nodes that are booked need nobody to keep them"
     run(world, 2)
     (held,) = world.placeholders
@@ -1018,29 +898,25 @@ def test_what_comes_early_is_held_by_placeholders_that_go_when_the_gang_is_whole
 
 
 def test_a_placeholder_that_was_evicted_is_made_anew() -> None:
-    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
-    world.submit("a", SPLIT)
-    run(world, 14)
+    world = after(14, SPLIT, delay={"h100": 25 * MINUTE}, policy=HOLDING)
     (name,) = world.placeholders
     evicted = world.placeholders[name]
-    world.placeholders[name] = msgspec.structs.replace(evicted, status=PodStatus(phase="Failed"))
+    world.placeholders[name] = replace(evicted, status=PodStatus(phase="Failed"))
     run(world, 1)
     assert world.placeholders[name].status.phase != "Failed"
 
 
 def test_a_kubelet_that_rejects_what_holds_a_node_is_asked_more_and_more_rarely() -> None:
-    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
-    world.submit("a", SPLIT)
-    run(world, 14)
+    world = after(14, SPLIT, delay={"h100": 25 * MINUTE}, policy=HOLDING)
     (name,) = world.placeholders
     began, made = world.now, set[datetime]()
     while world.now < began + 10 * MINUTE:
         held = world.placeholders.get(name)
         if held is not None and not held.status.has_ended:
-            born = msgspec.structs.replace(held.metadata, creation_timestamp=world.now)
+            born = replace(held.metadata, creation_timestamp=world.now)
             made.add(world.now)
             ended = PlaceholderStatus(phase="Failed", reason="UnexpectedAdmissionError")
-            world.placeholders[name] = msgspec.structs.replace(held, metadata=born, status=ended)
+            world.placeholders[name] = replace(held, metadata=born, status=ended)
         world.settle()
         world.now += timedelta(seconds=1)
     assert 3 <= len(made) <= 8
@@ -1076,9 +952,7 @@ def test_a_ready_gang_whose_request_is_outdated_is_not_ready_when_that_goes() ->
 
 
 def test_what_is_held_is_given_back_when_the_late_piece_has_no_time_left() -> None:
-    world = World(delay={"h100": timedelta(hours=9)}, policy=HOLDING)
-    world.submit("a", SPLIT)
-    run(world, 20)
+    world = after(20, SPLIT, delay={"h100": timedelta(hours=9)}, policy=HOLDING)
     assert world.placeholders
     run(world, 12)
     assert not world.placeholders
@@ -1089,17 +963,9 @@ def test_what_is_held_is_given_back_when_the_late_piece_has_no_time_left() -> No
 def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for() -> None:
     world = World(delay={"h100": timedelta(hours=1)}, policy=HOLDING)
     world.submit("a", SPLIT)
-    held = world.workloads["a"]
     needs = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "hugepages-2Mi": "64Mi"}
     container = Container(resources=ResourceNeeds(limits={**needs}))
-    template = PodTemplateSpec(spec=PodSpec(containers=(container,)))
-    pod_sets = tuple(
-        each if each.name == "head" else msgspec.structs.replace(each, template=template)
-        for each in held.spec.pod_sets
-    )
-    world.workloads["a"] = msgspec.structs.replace(
-        held, spec=msgspec.structs.replace(held.spec, pod_sets=pod_sets)
-    )
+    world._pods("a", PodSpec(containers=(container,)), pod_set="small")
     run(world, 4)
     world.now += 10 * MINUTE
     (hold,) = [
@@ -1135,15 +1001,12 @@ def annotate(world: World, key: str, value: str | None) -> None:
     notes = {**held.metadata.annotations, key: value or ""}
     if value is None:
         del notes[key]
-    meta = msgspec.structs.replace(held.metadata, annotations=notes)
-    world.workloads["a"] = msgspec.structs.replace(held, metadata=meta)
+    world._metadata("a", annotations=notes)
 
 
 def backing_off() -> World:
     world = World()
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (request,) = world.requests
     world.answer(request, "Failed")
     world.settle()
@@ -1178,9 +1041,7 @@ def test_a_stop_that_is_false_is_none() -> None:
 
 
 def test_a_running_gang_that_is_stopped_is_evicted_and_counts_no_try() -> None:
-    world = World()
-    world.submit("a", PLAIN)
-    run(world, 4)
+    world = after(4, PLAIN)
     annotate(world, STOP_ANNOTATION, "true")
     run(world, 60)
     assert "a" not in world.started

@@ -152,7 +152,7 @@ def test_pod_sets_that_want_no_pods_any_more_hold_no_quota_for_any() -> None:
     world.pods.clear()
     held = world.workloads["one"]
     done = tuple(ReclaimablePod(name=each.name, count=each.count) for each in held.spec.pod_sets)
-    world.workloads["one"] = replace(held, status=replace(held.status, reclaimable_pods=done))
+    world._status("one", reclaimable_pods=done)
     assert watched.unused() == 0
 
 

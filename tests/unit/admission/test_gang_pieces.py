@@ -20,7 +20,7 @@ from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.actions import Deactivate
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.identity import WORKLOADS, attempt
-from muster.controller.kueue.objects import EvictionCount, SchedulingStats
+from muster.controller.kueue.objects import EvictionCount, SchedulingStats, Workload
 from muster.controller.kueue.podsets import gang
 from muster.controller.kueue.templates import merged
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, RetryPolicy
@@ -31,11 +31,19 @@ from tests.unit.gangs.paper import START
 replace = msgspec.structs.replace
 
 
+def admitted(pieces: dict[str, tuple[str, int]], notes: dict[str, str] | None = None) -> Workload:
+    """A gang with its flavors."""
+    made = workload("a", pieces)
+    return replace(
+        made,
+        metadata=replace(made.metadata, annotations=notes or {}),
+        status=replace(made.status, admission=assignment(pieces)),
+    )
+
+
 def one_request(pieces: dict[str, tuple[str, int]]) -> tuple[World, str]:
     world = World()
-    world.submit("a", pieces)
-    world.kueue()
-    world.settle()
+    world.begin("a", pieces)
     return world, next(iter(world.requests))
 
 
@@ -152,8 +160,7 @@ def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) ->
 def test_annotations_that_anybody_may_have_written_never_break_anything(notes: list[dict[str, str]]) -> None:
     for stored in notes:
         world, _ = one_request({"main": ("l4", 1)})
-        held = world.workloads["a"]
-        world.workloads["a"] = replace(held, metadata=replace(held.metadata, annotations=stored))
+        world._metadata("a", annotations=stored)
         decide(world.snapshot("a"))
 
 
@@ -183,37 +190,22 @@ def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:
     flavor = FlavorPolicy(
         name="l4", provisioning_class_name="check-capacity.x", one_pod_set_per_request=False
     )
-    pieces = {"x": ("l4", 1), "y": ("l4", 2)}
-    held = workload("a", pieces)
-    held = replace(held, status=replace(held.status, admission=assignment(pieces)))
+    held = admitted({"x": ("l4", 1), "y": ("l4", 2)})
     (spec,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).request_specs
     assert [demand.pod_set for demand in spec.demands] == ["x", "y"]
 
 
 def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> None:
     flavor = FlavorPolicy(name="l4", provisioning_class_name="c", parameters={"maxRunDurationSeconds": "600"})
-    pieces = {"x": ("l4", 1)}
     notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "900", "provreq.kueue.x-k8s.io/other": "1"}
-    held = workload("a", pieces)
-    held = replace(
-        held,
-        metadata=replace(held.metadata, annotations=notes),
-        status=replace(held.status, admission=assignment(pieces)),
-    )
+    held = admitted({"x": ("l4", 1)}, notes)
     (spec,) = gang(held, GangPolicy(flavors=(flavor,)), FLAVORS).request_specs
     assert spec.parameters == {"maxRunDurationSeconds": "900"}
 
 
 def test_a_parameter_that_is_too_long_is_refused_in_place_of_cut() -> None:
     flavor = FlavorPolicy(name="l4", provisioning_class_name="c", parameters={"reservation": "r"})
-    pieces = {"x": ("l4", 1)}
-    held = workload("a", pieces)
-    notes = {"provreq.kueue.x-k8s.io/reservation": "r" * 256}
-    held = replace(
-        held,
-        metadata=replace(held.metadata, annotations=notes),
-        status=replace(held.status, admission=assignment(pieces)),
-    )
+    held = admitted({"x": ("l4", 1)}, {"provreq.kueue.x-k8s.io/reservation": "r" * 256})
     reason = unsatisfiable_reason(gang(held, GangPolicy(flavors=(flavor,)), FLAVORS))
     assert reason is not None
     assert "provreq.kueue.x-k8s.io/reservation has 256 characters" in reason
@@ -221,9 +213,7 @@ def test_a_parameter_that_is_too_long_is_refused_in_place_of_cut() -> None:
 
 
 def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> None:
-    pieces = {"x": ("l4", 1)}
-    held = workload("a", pieces)
-    held = replace(held, status=replace(held.status, admission=assignment(pieces)))
+    held = admitted({"x": ("l4", 1)})
     (request_spec,) = gang(held, POLICY, FLAVORS).request_specs
     original = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
     pod = merged(original, request_spec.demands[0], FLAVORS)

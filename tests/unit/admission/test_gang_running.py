@@ -15,7 +15,7 @@ from muster.controller.kueue.objects import ReclaimablePod
 from muster.controller.kueue.snapshot import START_WATCH_LIMIT
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CHECK_CAPACITY_CLASS, LEASE_ENDS_ANNOTATION, NODES_MISSING_ANNOTATION
-from tests.unit.admission.gang_world import CHECK, POLICY, World, entry_state
+from tests.unit.admission.gang_world import POLICY, World, entry_of, entry_state
 from tests.unit.gangs.paper import among, flavor_policy
 
 replace = msgspec.structs.replace
@@ -27,8 +27,7 @@ def running(pieces: dict[str, tuple[str, int]] = PAIR, *, policy: GangPolicy = P
     """For so long that its end is no failed try."""
     world = World(stock={"l4": 4, "h100": 4}, runtime=timedelta(days=30), policy=policy)
     world.submit("a", pieces)
-    for _ in range(3):
-        world.tick()
+    world.ticks(3)
     assert "a" in world.started
     world.now += policy.retry.max
     world.settle()
@@ -69,15 +68,13 @@ def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> N
     assert wake <= began + POLICY.node_loss_grace
     world.now += POLICY.node_loss_grace
     world.settle()
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
+    entry = entry_of(world)
     assert (entry.state, entry.message) == (
         State.RETRY,
         "lacks 1 l4 node for main for 2m; the gang queues again",
     )
     assert reasons(world)[-1] == "NodesLost"
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started
     assert request not in world.requests, "a consumed request buys no node: another attempt, another request"
     assert world.workloads["a"].spec.active
@@ -114,9 +111,7 @@ def test_a_cordoned_node_keeps_its_pods_and_takes_none_anew(is_empty: bool) -> N
 
 def test_pods_that_are_done_miss_no_node() -> None:
     world = running()
-    held = world.workloads["a"]
-    status = replace(held.status, reclaimable_pods=(ReclaimablePod(name="main", count=1),))
-    world.workloads["a"] = replace(held, status=status)
+    world._status("a", reclaimable_pods=(ReclaimablePod(name="main", count=1),))
     lose_a_node(world)
     assert "NodesMissing" not in reasons(world)
 
@@ -181,8 +176,7 @@ def test_a_network_partition_evicts_nothing() -> None:
     gangs = [f"gang-{number}" for number in range(10)]
     for name in gangs:
         world.submit(name, PAIR)
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert sorted(world.started) == gangs
     held = dict(world.nodes)
     silence(world, *sorted(world.nodes))
@@ -226,9 +220,7 @@ def test_the_end_of_a_lease_is_on_the_pods_from_the_start_and_told_ahead_once() 
     provisioned = request.status.since("Provisioned")
     assert provisioned is not None
     ends = provisioned + timedelta(hours=2)
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert first_end(update.annotations for update in entry.pod_set_updates) == ends
+    assert first_end(update.annotations for update in entry_of(world).pod_set_updates) == ends
     assert decide(world.snapshot("a")).requeue_at == ends - timedelta(minutes=30)
     world.now = ends - timedelta(minutes=30)
     world.settle()
@@ -240,8 +232,7 @@ def test_the_end_of_a_lease_is_on_the_pods_from_the_start_and_told_ahead_once() 
     world.answer(next(iter(world.requests)), "CapacityRevoked", "CapacityRevoked")
     world.settle()
     assert entry_state(world, "a") is State.RETRY
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started, "it queues again and is not deactivated"
     assert LEASE_ENDS_ANNOTATION not in world.workloads["a"].metadata.annotations
 

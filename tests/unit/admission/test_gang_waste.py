@@ -6,7 +6,7 @@ from datetime import timedelta
 from muster.controller.gangs.retry import TRIES, parse_history
 from muster.model.gangpolicy import RetryPolicy
 from muster.model.names import IN_TURN_ANNOTATION
-from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World
+from tests.unit.admission.gang_world import PLAIN, POLICY, World, entry_of
 from tests.unit.gangs.paper import flavor_policy, node
 
 MINUTE = timedelta(minutes=1)
@@ -25,12 +25,6 @@ def gpu_minutes(world: World, minutes: int) -> int:
         world.tick()
         total += sum(not name.startswith("cpu") for name in world.nodes)
     return total
-
-
-def check_message(world: World, name: str = "a") -> str:
-    entry = world.workloads[name].check_state(CHECK)
-    assert entry is not None
-    return entry.message
 
 
 # A head that fits nowhere
@@ -53,10 +47,9 @@ def test_a_head_whose_place_is_free_again_lets_the_gang_ask_and_run() -> None:
     world.submit("a", WITH_HEAD)
     world.tick()
     world.still()
-    assert check_message(world).startswith("0 of 1 cpu nodes for head (limit 9m); releases at")
+    assert entry_of(world).message.startswith("0 of 1 cpu nodes for head (limit 9m); releases at")
     world.nodes["cpu"] = node("cpu", "cpu")
-    for _ in range(5):
-        world.tick()
+    world.ticks(5)
     assert "a" in world.started
 
 
@@ -65,14 +58,12 @@ def test_a_head_that_loses_its_place_while_the_gpus_come_keeps_the_gang_from_sta
     world = World(policy=WITH_HEADS, delay={"l4": 5 * MINUTE})
     world.nodes["cpu"] = node("cpu", "cpu")
     world.submit("a", WITH_HEAD)
-    for _ in range(3):
-        world.tick()
+    world.ticks(3)
     assert world.requests
     del world.nodes["cpu"]
-    for _ in range(7):
-        world.tick()
+    world.ticks(7)
     assert "a" not in world.started
-    assert "0 of 1 cpu nodes for head" in check_message(world)
+    assert "0 of 1 cpu nodes for head" in entry_of(world).message
 
 
 # One by one
@@ -82,8 +73,7 @@ def test_a_gang_that_asks_one_by_one_still_does_so_after_a_failed_try() -> None:
     """Its early piece was bought for a whole booking again at each retry."""
     world = World(stock={"l4": 1, "h100": 1}, delay={"h100": 25 * MINUTE})
     world.submit("a", {"big": ("h100", 1), "small": ("l4", 1)})
-    for _ in range(14):
-        world.tick()
+    world.ticks(14)
     assert IN_TURN_ANNOTATION in world.workloads["a"].metadata.annotations
     (late,) = world.requests
     world.answer(late, "Failed", "CapacityIsNotFound", "no stock")
@@ -92,8 +82,7 @@ def test_a_gang_that_asks_one_by_one_still_does_so_after_a_failed_try() -> None:
     bought = gpu_minutes(world, 20)
     assert world.requests, "the next try waits for the late piece"
     assert bought == 0, "and for it alone"
-    for _ in range(20):
-        world.tick()
+    world.ticks(20)
     assert "a" in world.started
 
 
@@ -150,8 +139,7 @@ def test_a_run_that_lasts_ends_the_count_of_failed_tries() -> None:
     while "a" not in world.started:
         world.tick()
     before = world.writes
-    for _ in range(29):
-        world.tick()
+    world.ticks(29)
     assert world.writes == before, "nothing is written until then"
     assert TRIES in world.workloads["a"].metadata.annotations
     world.tick()
@@ -171,7 +159,6 @@ def test_a_preemption_soon_after_the_start_neither_counts_nor_ends_the_count() -
         world.tick()
     before = parse_history(world.workloads["a"]).tries
     world.evict("a", "Preempted")
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started
     assert parse_history(world.workloads["a"]).tries == before

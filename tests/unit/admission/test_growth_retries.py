@@ -2,7 +2,6 @@
 before its turn among all that try again.
 """
 
-import asyncio
 import dataclasses
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ import pytest
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.limits import unsatisfiable_reason
-from muster.controller.gangs.objects import ContainerPort
+from muster.controller.gangs.objects import Container, ContainerPort, PodSpec, ResourceNeeds
 from muster.controller.gangs.rate_limit import RetryLimiter
 from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import parse_history
@@ -27,9 +26,9 @@ from muster.controller.kueue.view import View
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
 from tests.unit.admission.elastic_world import STEPS, Elastic
-from tests.unit.admission.gang_world import POLICY, World, assignment
+from tests.unit.admission.gang_world import POLICY, World, assignment, pod_spec
 from tests.unit.admission.reconciled import Caches
-from tests.unit.admission.test_gang_growth import Growing, carried_out, growing
+from tests.unit.admission.test_gang_growth import Growing, carried_out, failed_growth, growing
 from tests.unit.gangs.paper import START, flavor_policy
 
 replace = msgspec.structs.replace
@@ -47,7 +46,7 @@ def shrunk(world: World, count: int) -> None:
     pieces = {"head": ("cpu", 1), "main": ("l4", count)}
     held = world.workloads["a"]
     pod_sets = tuple(replace(each, count=pieces[each.name][1]) for each in held.spec.pod_sets)
-    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    world._spec("a", pod_sets=pod_sets)
     world._status("a", admission=assignment(pieces))
 
 
@@ -145,12 +144,7 @@ def test_a_growth_that_gave_up_begins_anew_once_it_may_try_for_longer() -> None:
 
 def test_a_growth_that_cannot_be_read_is_refused_once() -> None:
     world = growing(count=3, has=1)
-    held = world.workloads["a"]
-    spec = held.spec.pod_sets[1].template.spec
-    bad = replace(spec.containers[0], resources=replace(spec.containers[0].resources, requests={"cpu": "x"}))
-    broken = replace(held.spec.pod_sets[1].template, spec=replace(spec, containers=(bad,)))
-    pod_sets = (held.spec.pod_sets[0], replace(held.spec.pod_sets[1], template=broken))
-    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    world._pods("a", PodSpec(containers=(Container(resources=ResourceNeeds(requests={"cpu": "x"})),)))
     decision = decide(world._plain("a"))
     assert [each for each in decision.actions if isinstance(each, EmitEvent)]
     for action in decision.actions:
@@ -179,12 +173,9 @@ def test_pods_that_run_and_pods_that_come_may_share_a_node_but_for_its_ports() -
     world = growing(count=6, has=3)
     assert unsatisfiable_reason(of(3).gang) is None
     assert "needs 3 nodes" in (unsatisfiable_reason(of(2).gang) or "")
-    held = world.workloads["a"]
-    head, main = held.spec.pod_sets
-    (container,) = main.template.spec.containers
-    spec = replace(main.template.spec, containers=(replace(container, ports=(ContainerPort(host_port=80),)),))
-    pod_sets = (head, replace(main, template=replace(main.template, spec=spec)))
-    world.workloads["a"] = replace(held, spec=replace(held.spec, pod_sets=pod_sets))
+    spec = pod_spec(1)
+    ports = (ContainerPort(host_port=80),)
+    world._pods("a", replace(spec, containers=(replace(spec.containers[0], ports=ports),)))
     assert unsatisfiable_reason(of(6).gang) is None
     assert "needs 6 nodes" in (unsatisfiable_reason(of(5).gang) or "")
 
@@ -218,8 +209,7 @@ def test_a_growth_that_rests_is_in_nobodys_way() -> None:
     world = growing(count=6, has=1)
     pieces = {"head": ("l4", 2), "main": ("h100", 4)}
     world.submit("a", pieces)
-    meta = replace(world.workloads["a"].metadata, annotations={ELASTIC_JOB: "true"})
-    world.workloads["a"] = replace(world.workloads["a"], metadata=meta)
+    world._metadata("a", annotations={ELASTIC_JOB: "true"})
     world.kueue()
     carried_out(world)
     assert world.snapshot("a").turn_position() is not None
@@ -238,14 +228,13 @@ PER_MINUTE = 6
 STEP = timedelta(seconds=10)
 
 
-def failed_together(per_minute: int) -> World:
-    policy = dataclasses.replace(POLICY, retry=RetryPolicy(per_minute=per_minute, deadline=timedelta(days=1)))
+def failed_together() -> World:
+    policy = dataclasses.replace(POLICY, retry=RetryPolicy(per_minute=PER_MINUTE, deadline=timedelta(days=1)))
     world = Growing(stock={"l4": 0}, policy=policy)
     for number in range(GROWTHS):
         name = f"gang-{number:02}"
         world.submit(name, {"head": ("cpu", 1), "main": ("l4", 3)})
-        meta = replace(world.workloads[name].metadata, annotations={ELASTIC_JOB: "true"})
-        world.workloads[name] = replace(world.workloads[name], metadata=meta)
+        world._metadata(name, annotations={ELASTIC_JOB: "true"})
     world.kueue()
     world.settle()
     assert len(world.requests) == GROWTHS, "the first request of each is not bounded"
@@ -268,28 +257,24 @@ def paced(world: World, wake: Callable[[Key], None] = lambda _: None) -> GangRec
     return reconciler
 
 
-def come_back(world: World, reconciler: GangReconciler[Any, Any, Any]) -> list[datetime]:
+async def come_back(world: World, reconciler: GangReconciler[Any, Any, Any]) -> list[datetime]:
     """When each of them asked again."""
     end = world.now + timedelta(minutes=6)
     came: list[datetime] = []
-
-    async def all_along() -> None:
-        while world.now < end:
-            before = len(world.requests)
-            for name in world.workloads:
-                await reconciler.reconcile(Key("team-a", name))
-            came.extend([world.now] * (len(world.requests) - before))
-            world.now += STEP
-
-    asyncio.run(all_along())
+    while world.now < end:
+        before = len(world.requests)
+        for name in world.workloads:
+            await reconciler.reconcile(Key("team-a", name))
+        came.extend([world.now] * (len(world.requests) - before))
+        world.now += STEP
     return came
 
 
-def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> None:
-    world = failed_together(PER_MINUTE)
+async def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> None:
+    world = failed_together()
     reconciler = paced(world)
     for _ in range(2):
-        came = come_back(world, reconciler)
+        came = await come_back(world, reconciler)
         assert len(came) == GROWTHS, "and all of them do"
         assert len(world.requests) == GROWTHS, "and go on waiting for what they have asked"
         for first, moment in enumerate(came):
@@ -299,47 +284,32 @@ def test_growths_that_failed_together_ask_again_at_the_rate_of_the_policy() -> N
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_who_gives_up_is_in_nobodys_way(is_deleted: bool) -> None:
-    world, woken = failed_together(PER_MINUTE), list[Key]()
+async def test_who_gives_up_is_in_nobodys_way(is_deleted: bool) -> None:
+    world, woken = failed_together(), list[Key]()
     reconciler = paced(world, woken.append)
     pauses = (parse_history(each).retry_at for each in world.workloads.values())
     world.now = max(pause for pause in pauses if pause) + timedelta(seconds=1)
     everybody = [Key("team-a", name) for name in world.workloads]
     first, *leaving = everybody[:-2]
-
-    async def give_up() -> None:
-        for key in everybody:
-            await reconciler.reconcile(key)
-        for key in leaving:
-            if is_deleted:
-                del world.workloads[key.name]
-            else:
-                world.set_condition(key.name, "Finished", "True")
-            await reconciler.reconcile(key)
-
-    asyncio.run(give_up())
+    for key in everybody:
+        await reconciler.reconcile(key)
+    for key in leaving:
+        if is_deleted:
+            del world.workloads[key.name]
+        else:
+            world.set_condition(key.name, "Finished", "True")
+        await reconciler.reconcile(key)
     assert len(world.requests) == 1, f"{first} alone had its token at once"
     assert everybody[-2] in woken, "the next looks again before its old token comes"
     for key in leaving:
         world.workloads.pop(key.name, None)
     since = world.now
-    came = come_back(world, reconciler)
+    came = await come_back(world, reconciler)
     assert max(came) - since <= 2 * timedelta(minutes=1) / PER_MINUTE
 
 
-def test_without_a_bound_they_come_when_their_pause_is_over() -> None:
-    world = failed_together(0)
-    came = come_back(world, paced(world))
-    assert len(came) == GROWTHS
-    assert max(came) - min(came) < timedelta(minutes=1)
-
-
 def test_a_growth_that_waits_for_its_turn_says_so_and_writes_nothing() -> None:
-    world = growing(count=3, has=1)
-    carried_out(world)
-    for name in world.requests:
-        world.answer(name, "Failed", reason="OutOfStock")
-    carried_out(world)
+    world, _ = failed_growth()
     past = parse_history(world.workloads["a"])
     assert past.retry_at is not None
     world.now = past.retry_at

@@ -32,7 +32,7 @@ from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE
 from tests.unit.admission.fleet import SPACE, TWO_SHAPES, Fleet
 from tests.unit.admission.gang_world import CHECK, POLICY, workload
 from tests.unit.admission.views import view_of
-from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.controller_runtime.virtual import on_virtual_time
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START
 
@@ -45,7 +45,8 @@ def _changed(cache: Informer[Any], item: Any, version: str, **changes: Any) -> N
 
 
 @pytest.mark.parametrize("stock", [10_000, 3])
-def test_every_decision_is_made_from_what_the_caches_show(
+@on_virtual_time
+async def test_every_decision_is_made_from_what_the_caches_show(
     monkeypatch: pytest.MonkeyPatch, stock: int
 ) -> None:
     kept = KnownSnapshots.of
@@ -58,42 +59,36 @@ def test_every_decision_is_made_from_what_the_caches_show(
         return found
 
     monkeypatch.setattr(KnownSnapshots, "of", compared)
-
-    async def scenario() -> None:
-        fleet = Fleet(stock=stock)
-        for number in range(8):
-            fleet.submit(f"gang-{number}", TWO_SHAPES)
-        await fleet.run(lambda: len(fleet.ready) == min(stock, 8))
-
-    virtual(scenario())
+    fleet = Fleet(stock=stock)
+    for number in range(8):
+        fleet.submit(f"gang-{number}", TWO_SHAPES)
+    await fleet.run(lambda: len(fleet.ready) == min(stock, 8))
     assert asked[0] > 8
 
 
-def test_a_snapshot_is_built_again_when_a_queue_or_a_flavor_is_another_one() -> None:
-    async def scenario() -> None:
-        fleet = Fleet()
-        fleet.submit("a", TWO_SHAPES)
-        view, held = fleet.view, fleet.view.workloads.get(Key(SPACE, "a"))
-        assert held is not None
-        assert held.status.admission is not None
-        first = view.known.of(held, CHECK, START)
-        assert view.known.of(held, CHECK, START) is first
-        flavor = next(iter(view.flavors.store))
-        _changed(view.flavors, flavor, "2")
-        assert view.known.of(held, CHECK, START) is first, "nothing but its version has changed"
-        labels = {**flavor.spec.node_labels, "zone": "b"}
-        _changed(view.flavors, flavor, "3", spec=replace(flavor.spec, node_labels=labels))
-        second = view.known.of(held, CHECK, START)
-        assert second.flavors[flavor.metadata.name].spec.node_labels == labels
-        group = ResourceGroup(flavors=(FlavorName(name="l4"),))
-        queue = ClusterQueue(
-            metadata=ObjectMeta(name=held.status.admission.cluster_queue, uid="q", resource_version="4"),
-            spec=ClusterQueueSpec(resource_groups=(group,)),
-        )
-        view.queues.store.put(queue)
-        assert view.known.of(held, CHECK, START).queue_flavors == (("l4",),)
-
-    virtual(scenario())
+@on_virtual_time
+async def test_a_snapshot_is_built_again_when_a_queue_or_a_flavor_is_another_one() -> None:
+    fleet = Fleet()
+    fleet.submit("a", TWO_SHAPES)
+    view, held = fleet.view, fleet.view.workloads.get(Key(SPACE, "a"))
+    assert held is not None
+    assert held.status.admission is not None
+    first = view.known.of(held, CHECK, START)
+    assert view.known.of(held, CHECK, START) is first
+    flavor = next(iter(view.flavors.store))
+    _changed(view.flavors, flavor, "2")
+    assert view.known.of(held, CHECK, START) is first, "nothing but its version has changed"
+    labels = {**flavor.spec.node_labels, "zone": "b"}
+    _changed(view.flavors, flavor, "3", spec=replace(flavor.spec, node_labels=labels))
+    second = view.known.of(held, CHECK, START)
+    assert second.flavors[flavor.metadata.name].spec.node_labels == labels
+    group = ResourceGroup(flavors=(FlavorName(name="l4"),))
+    queue = ClusterQueue(
+        metadata=ObjectMeta(name=held.status.admission.cluster_queue, uid="q", resource_version="4"),
+        spec=ClusterQueueSpec(resource_groups=(group,)),
+    )
+    view.queues.store.put(queue)
+    assert view.known.of(held, CHECK, START).queue_flavors == (("l4",),)
 
 
 def _said(name: str, subject: Subject, message: str) -> Said:

@@ -41,11 +41,6 @@ def _image(recent: PendingWorkloads, workload: Workload) -> str | None:
     return str(whole.spec.pod_sets[0].template["spec"]["containers"][0]["image"]) if whole else None
 
 
-def test_what_has_quota_and_has_not_started_is_kept_whole() -> None:
-    recent = PendingWorkloads()
-    assert _image(recent, _told(recent, _body(_QUOTA))) == "a"
-
-
 def test_what_is_nested_deeper_than_python_goes_is_kept_too() -> None:
     recent, plain = PendingWorkloads(), _body(_QUOTA)
     deep = b'{"managed":' + b"[" * 9990 + b"]" * 9990 + b"," + bytes(plain)[1:]
@@ -55,16 +50,10 @@ def test_what_is_nested_deeper_than_python_goes_is_kept_too() -> None:
 
 def test_what_has_no_quota_or_has_started_takes_no_room() -> None:
     recent = PendingWorkloads()
-    for conditions in ((), (_QUOTA, _ADMITTED)):
-        _told(recent, _body(_QUOTA))
-        assert _image(recent, _told(recent, _body(*conditions))) is None
-
-
-def test_what_is_being_deleted_takes_no_room() -> None:
-    recent = PendingWorkloads()
-    _told(recent, _body(_QUOTA))
     leaving = _body(_QUOTA, deletion_timestamp="2026-01-01T00:00:00Z")
-    assert _image(recent, _told(recent, leaving)) is None
+    for body in (_body(), _body(_QUOTA, _ADMITTED), leaving):
+        _told(recent, _body(_QUOTA))
+        assert _image(recent, _told(recent, body)) is None
 
 
 def test_a_template_of_another_spec_is_never_used() -> None:

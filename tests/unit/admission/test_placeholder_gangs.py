@@ -23,9 +23,9 @@ from muster.controller.kueue.objects import CheckState
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB, PLACED_ANNOTATION, PLACEHOLDER_CLASS, POOL_LABEL
 from tests.length import examples
-from tests.unit.admission.gang_world import POLICY, entry_state, pod_spec, replace
+from tests.unit.admission.gang_world import POLICY, entry_of, entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
-from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
+from tests.unit.admission.test_gang_machine import MINUTE
 from tests.unit.admission.views import OneCheck, view_over
 from tests.unit.gangs.paper import flavor_policy, with_condition
 from tests.unit.gangs.placed_paper import HARMS, Harm
@@ -41,59 +41,40 @@ def world_of(policy: GangPolicy = PLACED, **stock: int) -> PlacedWorld:
 
 def prioritized(world: PlacedWorld, name: str, count: int, *, priority: int) -> None:
     world.submit(name, {"main": ("l4", count)})
-    held = world.workloads[name]
-    world.workloads[name] = replace(held, spec=replace(held.spec, priority=priority))
+    world._spec(name, priority=priority)
 
 
-def tick(world: PlacedWorld) -> None:
-    world.tick()
-    world.sweep()
-    assert world.circles() == []
-    for held in world.nodes.values():
-        assert not (held_for(held) and not world.is_held(held_for(held)))
+def tick(world: PlacedWorld, *, times: int = 1) -> None:
+    for _ in range(times):
+        world.tick()
+        world.sweep()
+        assert world.circles() == []
+        for held in world.nodes.values():
+            assert not (held_for(held) and not world.is_held(held_for(held)))
 
 
 def test_a_gang_waits_for_the_last_node_and_then_runs_on_what_was_kept_for_it() -> None:
     world = world_of(l4=2)
     world.submit("a", {"main": ("l4", 3)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     world.still()
-    entry = world.workloads["a"].check_state("gang")
-    assert entry is not None
-    assert "2 of 3 l4 nodes for main (limit 30m)" in entry.message
+    assert "2 of 3 l4 nodes for main (limit 30m)" in entry_of(world).message
     assert not world.pods
     world.stock["l4"] = 3
-    for _ in range(30):
-        tick(world)
+    tick(world, times=30)
     assert world.ended == ["a"]
     assert not world.placeholders
     assert not world.templates
 
 
-def test_out_of_stock_for_half_of_it_everything_is_given_back_at_the_deadline() -> None:
-    world = world_of(RARELY, l4=2)
-    world.submit("a", {"main": ("l4", 3)})
-    for _ in range(33):
-        tick(world)
-    assert not world.placeholders
-    assert not world.templates
-    assert not world.pods
-    held = world.workloads["a"]
-    assert not held.spec.active
-    assert "2 of 3 l4 nodes" in held.metadata.annotations[LAST_FAILURE]
-
-
 def test_a_node_that_is_lost_in_between_is_asked_for_again_within_the_deadline() -> None:
     world = world_of(RARELY, l4=2)
     world.submit("a", {"main": ("l4", 3)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     world.take_away(sorted(world.nodes)[0])
     tick(world)
     assert len(world.placeholders) == 3
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert not world.workloads["a"].spec.active, "the deadline has not moved"
 
 
@@ -102,8 +83,7 @@ def test_a_node_that_no_pod_of_the_gang_can_enter_any_more_does_not_count(harm: 
     """The scheduler looked at it when it bound the placeholder, minutes ago."""
     world = world_of(l4=2)
     world.submit("a", {"main": ("l4", 3)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     sick = sorted(world.nodes)[0]
     harm(world, sick)
     world.stock["l4"] = 3
@@ -112,8 +92,7 @@ def test_a_node_that_no_pod_of_the_gang_can_enter_any_more_does_not_count(harm: 
     assert entry_state(world, "a") is State.PENDING
     assert sick not in {pod.spec.node_name for pod in world.placeholders.values()}, "it is asked for again"
     world.stock["l4"] = 4
-    for _ in range(30):
-        tick(world)
+    tick(world, times=30)
     assert world.ended == ["a"]
 
 
@@ -158,6 +137,8 @@ def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
         ended += 1
     assert ended == minutes
     assert not world.placeholders
+    assert not world.templates
+    assert not world.pods
     failure = world.workloads["a"].metadata.annotations[LAST_FAILURE]
     assert failure.startswith(OUT_OF_STOCK) is (words == OUT_OF_STOCK)
     assert f"{stock - rejects} of 3 l4 nodes" in failure
@@ -194,9 +175,7 @@ def test_what_is_lost_late_has_the_whole_time_to_come_again() -> None:
 @pytest.mark.parametrize("count", [4, 1])
 def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int) -> None:
     world = world_of(l4=4)
-    world.submit("a", {"main": ("l4", count)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", count)})
     made = set[str]()
     for _ in range(280):
         world.now += timedelta(seconds=1)
@@ -207,9 +186,7 @@ def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often(count: int)
                 status = PlaceholderStatus(phase="Failed", reason="TopologyAffinityError")
                 world.placeholders[key] = replace(pod, status=status)
         world.settle()
-    entry = world.workloads["a"].check_state("gang")
-    assert entry is not None
-    assert "TopologyAffinityError" in entry.message
+    assert "TopologyAffinityError" in entry_of(world).message
     assert 6 <= len(made) - count <= 12
     for _ in range(30):
         world.now += timedelta(seconds=1)
@@ -242,11 +219,9 @@ def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -
     world = world_of(l4=2, h100=1)
     world.delay = {"h100": timedelta(minutes=20)}
     world.submit("a", {"big": ("h100", 1), "small": ("l4", 2)})
-    for _ in range(15):
-        tick(world)
+    tick(world, times=15)
     assert not world.placeholders
-    for _ in range(40):
-        tick(world)
+    tick(world, times=40)
     assert world.ended == ["a"]
 
 
@@ -254,8 +229,7 @@ def test_placeholders_are_given_back_when_a_cloud_is_asked_again_for_its_part() 
     """One of its nodes turned out to be broken while others were waited for."""
     world = world_of(l4=2, h100=2)
     world.submit("a", {"big": ("h100", 1), "small": ("l4", 3)})
-    for _ in range(4):
-        tick(world)
+    tick(world, times=4)
     assert len(world.placeholders) == 3
     world.stock["l4"], world.delay = 3, {"h100": timedelta(minutes=20)}
     (broken,) = (key for key, held in world.nodes.items() if held.metadata.labels[POOL_LABEL] == "h100")
@@ -266,8 +240,7 @@ def test_placeholders_are_given_back_when_a_cloud_is_asked_again_for_its_part() 
         tick(world)
     assert world.requests
     assert not world.placeholders
-    for _ in range(60):
-        tick(world)
+    tick(world, times=60)
     assert world.ended == ["a"]
 
 
@@ -280,8 +253,7 @@ def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it(s
         tick(world)
     world.submit("tiny", {"main": ("l4", 1)})
     prioritized(world, "high", 2, priority=1000)
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert {"tiny", "high"} <= world.started.keys()
 
 
@@ -291,8 +263,7 @@ def test_a_gang_whose_head_has_no_place_stops_nobody() -> None:
     world.submit("a", {"head": ("cpu", 1), "main": ("l4", 1)})
     tick(world)
     world.submit("b", {"main": ("l4", 1)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert "b" in world.started
     assert entry_state(world, "a") is State.PENDING
 
@@ -302,15 +273,12 @@ def test_a_gang_of_low_priority_keeps_no_nodes_that_a_higher_one_needs(stock: in
     """Nor does it get those that are freed for that one."""
     world = world_of(l4=stock)
     world.submit("low", {"main": ("l4", 5)})
-    for _ in range(2):
-        tick(world)
+    tick(world, times=2)
     prioritized(world, "high", 2, priority=1000)
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert "high" in world.started
     world.stock["l4"] = 7
-    for _ in range(40):
-        tick(world)
+    tick(world, times=40)
     assert world.ended == ["high", "low"]
 
 
@@ -323,11 +291,7 @@ def test_a_gang_of_more_pods_than_can_ever_stand_is_refused(count: int, nodes: i
     l4 = dataclasses.replace(PLACED.flavors[0], max_nodes=nodes, per_node={"cpu": "64"})
     world = world_of(dataclasses.replace(PLACED, flavors=(l4,)), l4=9)
     world.submit("a", {"main": ("l4", count)})
-    (main,) = world.workloads["a"].spec.pod_sets
-    tiny = replace(main, template=replace(main.template, spec=PodSpec()))
-    world.workloads["a"] = replace(
-        world.workloads["a"], spec=replace(world.workloads["a"].spec, pod_sets=(tiny,))
-    )
+    world._pods("a", PodSpec())
     world.kueue()
     decision = world.decided("a")
     makes = any(isinstance(each, CreateSet) for each in decision.actions)
@@ -343,8 +307,7 @@ def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:
     tick(world)
     assert len(world.placeholders) == 6, "both ask"
     world.stock["l4"] = 4
-    for _ in range(60):
-        tick(world)
+    tick(world, times=60)
     assert world.ended == ["a", "b"]
 
 
@@ -352,14 +315,10 @@ def test_a_head_without_a_gpu_in_such_a_pool_has_a_placeholder_too() -> None:
     """Kueue puts it there when its own pool has no quota left. The taint of its gang would keep it out."""
     world = world_of(l4=3)
     world.submit("a", {"main": ("l4", 2), "head": ("l4", 1)})
-    main, head = world.workloads["a"].spec.pod_sets
-    plain = replace(head, template=replace(head.template, spec=pod_spec(0)))
-    spec = replace(world.workloads["a"].spec, pod_sets=(main, plain))
-    world.workloads["a"] = replace(world.workloads["a"], spec=spec)
+    world._pods("a", pod_spec(0), pod_set="head")
     tick(world)
     assert len(world.placeholders) == 3
-    for _ in range(30):
-        tick(world)
+    tick(world, times=30)
     assert world.ended == ["a"]
 
 
@@ -399,20 +358,6 @@ def test_a_gang_whose_pool_leaves_placeholders_has_no_place_in_line_any_more(
         changed()
     view.split_gangs.reconciling(high.key, now=world.now)
     assert not [*view.split_gangs.line]
-
-
-def test_a_gang_of_both_kinds_of_pools_starts_whole() -> None:
-    world = world_of(l4=1, h100=0)
-    world.submit("a", SPLIT)
-    for _ in range(5):
-        tick(world)
-    assert not world.pods
-    world.stock["h100"] = 1
-    for _ in range(30):
-        tick(world)
-    assert world.ended == ["a"]
-    assert not world.requests
-    assert not world.placeholders
 
 
 gangs = st.dictionaries(
@@ -539,13 +484,9 @@ def answer_to(
     )
     world = world_of(dataclasses.replace(PLACED, flavors=(flavor, h100)))
     world.submit("a", {"main": ("l4", 2)})
-    made = world.workloads["a"]
-    (main,) = made.spec.pod_sets
-    plain = msgspec.to_builtins(main.template.spec)
+    plain = msgspec.to_builtins(pod_spec(1))
     plain["containers"][0]["ports"] = ports
-    whole = replace(main.template, spec=msgspec.convert({**plain, **spec}, PodSpec))
-    pod_sets = (replace(main, template=whole),)
-    world.workloads["a"] = replace(made, spec=replace(made.spec, pod_sets=pod_sets))
+    world._pods("a", msgspec.convert({**plain, **spec}, PodSpec))
     return refusal(world)
 
 
@@ -675,11 +616,11 @@ def test_nodes_that_come_one_after_another_are_one_write() -> None:
         world.stock["l4"] = count
         bind(world)
         world.settle()
-        said.add(message_of(world))
+        said.add(entry_of(world).message)
     assert len(said) == 1, said
     world.now += timedelta(seconds=10)
     world.settle()
-    assert message_of(world).startswith("7 of 8 l4 nodes")
+    assert entry_of(world).message.startswith("7 of 8 l4 nodes")
 
 
 def bind(world: PlacedWorld) -> None:
@@ -689,12 +630,6 @@ def bind(world: PlacedWorld) -> None:
         if pod.spec.node_name and not pod.status.conditions:
             bound = with_condition((), "PodScheduled", "True", world.now)
             world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
-
-
-def message_of(world: PlacedWorld) -> str:
-    entry = world.workloads["a"].check_state("gang")
-    assert entry is not None
-    return entry.message
 
 
 def test_nodes_that_come_far_apart_are_few_writes() -> None:
@@ -708,11 +643,11 @@ def test_nodes_that_come_far_apart_are_few_writes() -> None:
         bind(world)
         world.settle()
         world.still()
-        said.append(message_of(world))
+        said.append(entry_of(world).message)
     assert len(set(said)) <= 12
     world.now += timedelta(minutes=3)
     world.settle()
-    assert message_of(world).startswith("92 of 100 l4 nodes")
+    assert entry_of(world).message.startswith("92 of 100 l4 nodes")
 
 
 @dataclasses.dataclass
@@ -750,8 +685,7 @@ def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> 
     made = world.workloads["a"]
     owner = OwnerReference(kind="Job", name="a", uid="uid-job", controller=True)
     notes = {**made.metadata.annotations, ELASTIC_JOB: "true"}
-    meta = replace(made.metadata, annotations=notes, owner_references=(owner,))
-    world.workloads["a"] = replace(made, metadata=meta)
+    world._metadata("a", annotations=notes, owner_references=(owner,))
     reason = refusal(world)
     assert "pool l4 gets gangs by placeholders" in reason
     assert f"remove the annotation {ELASTIC_JOB}" in reason
@@ -771,8 +705,7 @@ class KeepsIdleNodes(PlacedWorld):
 def test_a_gang_that_preempts_gets_the_idle_nodes_and_buys_none() -> None:
     world = KeepsIdleNodes(stock={"l4": 4, "h100": 0}, quota=1, policy=PLACED)
     world.submit("dev", {"main": ("l4", 2)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert "dev" in world.started
     bought = set(world.nodes)
     world.evict("dev", "Preempted")
@@ -814,15 +747,13 @@ def test_nodes_are_not_paid_for_while_no_policy_says_what_for(waited: int, is_le
 def test_a_policy_that_loses_its_image_refuses_no_gang_that_lacks_a_placeholder() -> None:
     """The API server refuses a pod without an image, and no try would follow before a person looks."""
     world = world_of(l4=3)
-    world.submit("a", {"main": ("l4", 3)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 3)})
     world.cloud()
     world.take_away(sorted(world.nodes)[0])
     world.policy = dataclasses.replace(PLACED, placeholder_image="")
     assert not [each for each in world.decided("a").actions if isinstance(each, CreateSet)]
     world.still()
-    assert "the GangPolicy has no placeholderImage" in message_of(world)
+    assert "the GangPolicy has no placeholderImage" in entry_of(world).message
 
 
 @pytest.mark.parametrize("writes", range(6))
@@ -846,8 +777,7 @@ def test_a_gang_that_runs_as_its_check_comes_back_still_has_its_nodes() -> None:
     """Its queue lost the check for a while, and what our answer gave to its pods with it."""
     world = world_of(l4=2)
     world.submit("a", {"main": ("l4", 2)})
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert "a" in world.started
     first = world.workloads["a"].check_state("gang")
     world._status("a", admission_checks=(CheckState(name="gang"),))
@@ -861,6 +791,5 @@ def test_a_gang_that_runs_as_its_check_comes_back_still_has_its_nodes() -> None:
     world.stock["l4"] = 0
     world.take_away(sorted(world.nodes)[0])
     world.stock["l4"] = 1
-    for _ in range(3):
-        tick(world)
+    tick(world, times=3)
     assert "NodesMissing" in {each.reason for each in world.told}, "half of it runs"

@@ -8,7 +8,7 @@ from muster.controller.gangs.retry import RETRY_AT, TRIES
 from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN, STOP_ANNOTATION
-from tests.unit.admission.gang_world import CHECK, PLAIN, POLICY, World, entry_state
+from tests.unit.admission.gang_world import PLAIN, POLICY, World, entry_of, entry_state
 
 replace = msgspec.structs.replace
 
@@ -16,9 +16,7 @@ replace = msgspec.structs.replace
 def dispatched(policy: GangPolicy = POLICY) -> World:
     world = World(policy=policy)
     world.submit("a", PLAIN)
-    held = world.workloads["a"]
-    meta = replace(held.metadata, labels={MULTI_KUEUE_ORIGIN: "multikueue"})
-    world.workloads["a"] = replace(held, metadata=meta)
+    world._metadata("a", labels={MULTI_KUEUE_ORIGIN: "multikueue"})
     world.kueue()
     world.settle()
     return world
@@ -47,16 +45,14 @@ def test_it_is_never_given_up_evicted_or_changed() -> None:
     shortest = POLICY.retry.max * (1 - POLICY.retry.jitter_percent / 100)
     assert 5 * 24 < asked <= timedelta(days=5) / shortest + 10
     assert len(set(world.everything_made)) == asked, "each try has requests of its own"
-    for _ in range(70):
-        world.tick()
+    world.ticks(70)
     assert world.ended == ["a"]
 
 
 def test_it_says_why_it_waits_and_writes_nothing_meanwhile() -> None:
     world = dispatched()
     fail(world)
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
+    entry = entry_of(world)
     assert entry_state(world, "a") is State.PENDING
     assert entry.message.startswith("released everything (out of stock: CapacityIsNotFound); keeps its quota")
     assert [told.reason for told in world.told][-1] == "GangReleased"
@@ -85,8 +81,7 @@ def test_a_preempted_one_goes_on_with_its_pause() -> None:
 def test_while_it_runs_it_keeps_its_requests() -> None:
     world = dispatched()
     fail(world)
-    for _ in range(10):
-        world.tick()
+    world.ticks(10)
     assert "a" in world.started
     assert world.requests, "they are named after its second try"
     assert world.workloads["a"].metadata.annotations[TRIES] == "1"
@@ -94,9 +89,6 @@ def test_while_it_runs_it_keeps_its_requests() -> None:
 
 def test_it_is_stopped_on_its_manager_alone() -> None:
     world = dispatched()
-    held = world.workloads["a"]
-    meta = replace(held.metadata, annotations={STOP_ANNOTATION: "true"})
-    world.workloads["a"] = replace(held, metadata=meta)
-    for _ in range(5):
-        world.tick()
+    world._metadata("a", annotations={STOP_ANNOTATION: "true"})
+    world.ticks(5)
     assert "a" in world.started

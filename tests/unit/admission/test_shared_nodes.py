@@ -37,9 +37,7 @@ def pod(name: str, on: str, *, namespace: str = "team-b", gpus: int = 1, version
 def provisioned(nodes: list[Node], pods: list[Pod]) -> tuple[World, View]:
     """A gang of two pods whose nodes are promised in a pool that others use."""
     world = World(policy=SHARED)
-    world.submit("a", {"main": ("l4", 2)})
-    world.kueue()
-    world.settle()
+    world.begin("a", {"main": ("l4", 2)})
     ((name, request),) = world.requests.items()
     meta = replace(request.metadata, annotations={POOL: "l4"})
     world.requests[name] = replace(request, metadata=meta)
@@ -126,8 +124,7 @@ def running(silent: int, heard: int) -> tuple[World, View]:
     """A gang of two nodes in a fleet, one of them silent with others."""
     world = World(stock={"l4": 2})
     world.submit("a", {"main": ("l4", 2)})
-    for _ in range(4):
-        world.tick()
+    world.ticks(4)
     assert "a" in world.started
     first, *_ = world.nodes
     fleet = [node(f"f{number}", "other") for number in range(silent - 1 + heard)]

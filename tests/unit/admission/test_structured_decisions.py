@@ -12,7 +12,7 @@ from muster.controller.kueue import without_quota
 from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from tests.unit.admission.gang_world import CHECK, World, pod_spec
+from tests.unit.admission.gang_world import CHECK, World, entry_of, pod_spec
 
 replace = msgspec.structs.replace
 
@@ -47,10 +47,8 @@ def test_a_message_that_merely_looks_like_ours_is_written_again() -> None:
     assert said is not None
     status, _, rest = said.message.partition(" (")
     for foreign in (f"{status} after 99h of 9m; {rest.partition('; ')[2]}", "Pending"):
-        held = world.workloads["a"]
         entry = replace(said, message=foreign)
-        changed = replace(held.status, admission_checks=(entry,))
-        world.workloads["a"] = replace(held, status=changed)
+        world._status("a", admission_checks=(entry,))
         (written,) = (each for each in decide(world.snapshot("a")).actions if isinstance(each, SetCheckState))
         assert written.message == said.message
 
@@ -65,16 +63,10 @@ def test_pods_that_claim_their_devices_wait_for_nodes_as_those_that_request_them
     """By Dynamic Resource Allocation: no container requests what Kueue counts as `nvidia.com/gpu`."""
     world = World(stock={"l4": 0}, runtime=timedelta(days=30))
     world.submit("a", {"main": ("l4", 2)})
-    held = world.workloads["a"]
-    (main,) = held.spec.pod_sets
     claims = (PodResourceClaim(name="gpu", resource_claim_template_name="one-gpu"),)
-    template = replace(main.template, spec=replace(pod_spec(0), resource_claims=claims))
-    spec = replace(held.spec, pod_sets=(replace(main, template=template),))
-    world.workloads["a"] = replace(held, spec=spec)
+    world._pods("a", replace(pod_spec(0), resource_claims=claims))
     world.tick()
-    entry = world.workloads["a"].check_state(CHECK)
-    assert entry is not None
-    assert entry.state == State.PENDING
+    assert entry_of(world).state == State.PENDING
     (request,) = world.requests.values()
     assert request.spec.pod_sets[0].count == 2
 

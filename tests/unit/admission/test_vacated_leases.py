@@ -10,7 +10,8 @@ import dataclasses
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from fractions import Fraction
 from random import Random
@@ -52,7 +53,7 @@ from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, GPU_RESOURCE
 from tests.unit.admission.fleet import SPACE, Pieces
 from tests.unit.admission.gang_world import CHECK, pod_spec
 from tests.unit.admission.gang_world import World as PaperWorld
-from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.controller_runtime.virtual import now, on_virtual_time
 from tests.unit.gangs.paper import among, node
 from tests.unit.gangs.slow_api import moment
 
@@ -134,21 +135,18 @@ class Preempted(World):
         return {node.metadata.labels[GKE_LEASE_LABEL] for node in nodes if node}
 
 
-def played(world: Preempted, play: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        try:
-            await play()
-        finally:
-            await world.kill_controller()
-
-    virtual(run())
+@asynccontextmanager
+async def played(world: Preempted) -> AsyncIterator[Preempted]:
+    try:
+        yield world
+    finally:
+        await world.kill_controller()
 
 
-def test_a_gang_that_preempts_starts_within_a_minute_on_what_the_other_leaves() -> None:
+@on_virtual_time
+async def test_a_gang_that_preempts_starts_within_a_minute_on_what_the_other_leaves() -> None:
     """The cloud would take the nodes back after ten minutes, and then sell them again."""
-    world = Preempted()
-
-    async def play() -> None:
+    async with played(Preempted()) as world:
         dev = await world.dev_runs()
         lease = world.leases_of(dev)
         prod = await world.preempt(dev)
@@ -169,37 +167,29 @@ def test_a_gang_that_preempts_starts_within_a_minute_on_what_the_other_leaves() 
         assert world.bought == {"dev": 2}
         assert len(world.server.caches[POD_TEMPLATE].store) == 1, "of dev alone"
 
-    played(world, play)
-
 
 @pytest.mark.parametrize("grace", [30.0, 9 * MINUTE])
-def test_pods_that_are_ending_are_waited_for(grace: float) -> None:
+@on_virtual_time
+async def test_pods_that_are_ending_are_waited_for(grace: float) -> None:
     """No cloud counts nodes as idle before."""
-    world = Preempted()
-    world.grace = grace
-
-    async def play() -> None:
+    async with played(Preempted()) as world:
+        world.grace = grace
         prod = await world.preempt(await world.dev_runs())
         waited = await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert grace <= waited < grace + MINUTE / 2
         assert world.bought == {"dev": 2}
 
-    played(world, play)
 
-
-def test_who_waits_for_pods_that_are_ending_loses_the_nodes_to_no_gang_of_lower_priority() -> None:
-    world = Preempted(l4=4)
-    world.grace = 150.0
-
-    async def play() -> None:
+@on_virtual_time
+async def test_who_waits_for_pods_that_are_ending_loses_the_nodes_to_no_gang_of_lower_priority() -> None:
+    async with played(Preempted(l4=4)) as world:
+        world.grace = 150.0
         prod = await world.preempt(await world.dev_runs())
         prioritize(world, prod)
         await asyncio.sleep(130)
         world.submit("lab", TWO)
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
         assert world.bought == {"dev": 2}
-
-    played(world, play)
 
 
 def prioritize(world: Preempted, gang: Gang) -> None:
@@ -208,11 +198,10 @@ def prioritize(world: Preempted, gang: Gang) -> None:
     world.server.put(WORKLOAD, replace(held, spec=replace(held.spec, priority=1000)))
 
 
-def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
-    world = Preempted(l4=4)
-    world.grace = DAY
-
-    async def play() -> None:
+@on_virtual_time
+async def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
+    async with played(Preempted(l4=4)) as world:
+        world.grace = DAY
         prod = await world.preempt(await world.dev_runs())
         for pod in list(world.server.caches[POD].store):
             overdue = replace(pod.metadata, deletion_timestamp=moment() - timedelta(minutes=2))
@@ -220,15 +209,12 @@ def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
 
-    played(world, play)
-
 
 @pytest.mark.parametrize("is_away", [False, True])
-def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -> None:
+@on_virtual_time
+async def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -> None:
     """Also where the controller was away as they were left."""
-    world = Preempted(l4=4)
-
-    async def play() -> None:
+    async with played(Preempted(l4=4)) as world:
         dev = await world.dev_runs()
         if is_away:
             await world.kill_controller()
@@ -241,21 +227,18 @@ def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it(is_away: bool) -
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
 
-    played(world, play)
-
 
 @pytest.mark.parametrize(
     ("pieces", "gpus", "phase"),
     [(ONE, 0, "Running"), (TWO, 1, "Running"), (ONE, 1, "Succeeded")],
     ids=["without a device", "on another node", "has ended"],
 )
-def test_nodes_of_which_the_first_has_been_idle_for_long_are_left_to_the_cloud(
+@on_virtual_time
+async def test_nodes_of_which_the_first_has_been_idle_for_long_are_left_to_the_cloud(
     pieces: Pieces, gpus: int, phase: str
 ) -> None:
     """A pod that goes later is on another of them, uses no device, or had ended before."""
-    world = Preempted(l4=4)
-
-    async def play() -> None:
+    async with played(Preempted(l4=4)) as world:
         dev = await world.dev_runs(pieces)
         await world.preempt(dev, name="lab", pieces={"main": ("h100", 1)})
         node = next(each for each in world.server.caches[NODE].store if "l4" in each.metadata.labels.values())
@@ -270,26 +253,23 @@ def test_nodes_of_which_the_first_has_been_idle_for_long_are_left_to_the_cloud(
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought["prod"] == pieces["main"][1]
 
-    played(world, play)
 
-
-def test_nodes_that_the_cloud_is_about_to_remove_start_no_gang_that_another_check_holds_up(
+@on_virtual_time
+async def test_nodes_that_the_cloud_is_about_to_remove_start_no_gang_that_another_check_holds_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = Preempted(l4=4)
-    look = world.kueue._look
+    async with played(Preempted(l4=4)) as world:
+        look = world.kueue._look
 
-    def is_ready() -> bool:
-        held = world.server.workload(Key(SPACE, "prod"))
-        entry = held.check_state(CHECK) if held and held.spec.active else None
-        return entry is not None and entry.state == State.READY
+        def is_ready() -> bool:
+            held = world.server.workload(Key(SPACE, "prod"))
+            entry = held.check_state(CHECK) if held and held.spec.active else None
+            return entry is not None and entry.state == State.READY
 
-    def admit_nobody(key: Key) -> None:
-        world.kueue._looks.discard(key) if is_ready() else look(key)
+        def admit_nobody(key: Key) -> None:
+            world.kueue._looks.discard(key) if is_ready() else look(key)
 
-    monkeypatch.setattr(world.kueue, "_look", admit_nobody)
-
-    async def play() -> None:
+        monkeypatch.setattr(world.kueue, "_look", admit_nobody)
         dev = await world.dev_runs()
         await world.preempt(dev, after=7 * MINUTE)
         await asyncio.sleep(1.5 * MINUTE)
@@ -297,13 +277,10 @@ def test_nodes_that_the_cloud_is_about_to_remove_start_no_gang_that_another_chec
         await asyncio.sleep(MINUTE)
         assert not is_ready()
 
-    played(world, play)
 
-
-def test_nodes_whose_request_the_cloud_has_deleted_long_before_are_taken_all_the_same() -> None:
-    world = Preempted()
-
-    async def play() -> None:
+@on_virtual_time
+async def test_nodes_whose_request_the_cloud_has_deleted_long_before_are_taken_all_the_same() -> None:
+    async with played(Preempted()) as world:
         dev = await world.dev_runs()
         for request in list(world.server.caches[PROVISIONING_REQUEST].store):
             world.server.remove(PROVISIONING_REQUEST, request.key)
@@ -316,16 +293,13 @@ def test_nodes_whose_request_the_cloud_has_deleted_long_before_are_taken_all_the
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
         assert world.bought == {"dev": 2}
 
-    played(world, play)
-
 
 @pytest.mark.parametrize("minutes", [7.0, 9.5])
-def test_nodes_that_go_as_the_rest_comes_are_asked_for_again(minutes: float) -> None:
+@on_virtual_time
+async def test_nodes_that_go_as_the_rest_comes_are_asked_for_again(minutes: float) -> None:
     """The h100 comes so long after they were left, of which the cloud takes them back after ten."""
-    world = Preempted(l4=4, h100=0)
-    world.cloud.slow["h100"] = 1.0
-
-    async def play() -> None:
+    async with played(Preempted(l4=4, h100=0)) as world:
+        world.cloud.slow["h100"] = 1.0
         dev = await world.dev_runs()
         prod = await world.preempt(dev, BOTH, after=6 * MINUTE)
         await asyncio.sleep((minutes - 6) * MINUTE)
@@ -334,13 +308,10 @@ def test_nodes_that_go_as_the_rest_comes_are_asked_for_again(minutes: float) -> 
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought["prod"] == (1 if minutes < 8 else 3)
 
-    played(world, play)
 
-
-def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before() -> None:
-    world = Preempted(l4=4, h100=0)
-
-    async def play() -> None:
+@on_virtual_time
+async def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before() -> None:
+    async with played(Preempted(l4=4, h100=0)) as world:
         dev = await world.dev_runs()
         lab = await world.preempt(dev, BOTH, name="lab", after=7 * MINUTE)
         await asyncio.sleep(0.5 * MINUTE)
@@ -352,14 +323,11 @@ def test_nodes_that_a_gang_took_and_never_ran_on_are_idle_for_as_long_as_before(
         await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}, "the cloud is about to take dev's back"
 
-    played(world, play)
 
-
-def test_a_gang_of_high_priority_whose_head_has_no_place_keeps_no_other_from_what_is_left() -> None:
+@on_virtual_time
+async def test_a_gang_of_high_priority_whose_head_has_no_place_keeps_no_other_from_what_is_left() -> None:
     """It asks for nothing before its head has one."""
-    world = Preempted(l4=4)
-
-    async def play() -> None:
+    async with played(Preempted(l4=4)) as world:
         dev = await world.dev_runs()
         prioritize(world, world.submit("high", {"head": ("cpu", 1), **TWO}))
         await asyncio.sleep(2 * MINUTE)
@@ -367,25 +335,11 @@ def test_a_gang_of_high_priority_whose_head_has_no_place_keeps_no_other_from_wha
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
         assert world.bought == {"dev": 2}
 
-    played(world, play)
 
-
-def test_a_gang_of_two_shapes_takes_what_is_left_and_asks_for_the_rest() -> None:
-    world = Preempted()
-
-    async def play() -> None:
-        prod = await world.preempt(await world.dev_runs(), BOTH)
-        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
-        assert world.bought == {"dev": 2, "prod": 1}, "the h100 alone"
-
-    played(world, play)
-
-
-def test_two_gangs_at_once_take_one_lease_each() -> None:
+@on_virtual_time
+async def test_two_gangs_at_once_take_one_lease_each() -> None:
     """Of two leases of one node, and never the same."""
-    world = Preempted()
-
-    async def play() -> None:
+    async with played(Preempted()) as world:
         world.start_controller()
         first, second = world.submit("dev", ONE), world.submit("lab", ONE)
         gangs = [first, second]
@@ -398,32 +352,26 @@ def test_two_gangs_at_once_take_one_lease_each() -> None:
         assert world.bought == {"dev": 1, "lab": 1}
         assert len(world.leases_of(takers[0]) | world.leases_of(takers[1])) == 2
 
-    played(world, play)
 
-
-def test_of_two_gangs_that_take_one_lease_at_once_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_virtual_time
+async def test_of_two_gangs_that_take_one_lease_at_once_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """As two leaders do that do not see each other for a moment."""
     sees, looks = View._is_booked, itertools.count()
     monkeypatch.setattr(View, "_is_booked", lambda *args: next(looks) >= 2 and sees(*args))
     monkeypatch.setattr(LeftLeases, "taking", lambda *_: contextlib.nullcontext())
-    world = Preempted(l4=4)
-
-    async def play() -> None:
+    async with played(Preempted(l4=4)) as world:
         prod = await world.preempt(await world.dev_runs())
         other = world.submit("other", TWO)
         gangs = [prod, other]
         await world.until(lambda: all(map(world.jobs.is_whole, gangs)), within=30 * MINUTE)
         assert world.bought.total() == 4, "one of them asked the cloud"
 
-    played(world, play)
-
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_larger_lease_with_a_broken_node_is_taken_once_that_one_is_closed(is_closed: bool) -> None:
+@on_virtual_time
+async def test_a_larger_lease_with_a_broken_node_is_taken_once_that_one_is_closed(is_closed: bool) -> None:
     """Nothing says to which of its nodes the pods of a smaller gang go."""
-    world = Preempted(l4=5)
-
-    async def play() -> None:
+    async with played(Preempted(l4=5)) as world:
         dev = await world.dev_runs({"main": ("l4", 3)})
         (lease,) = world.leases_of(dev)
         broken = world.cloud.nodes(lease.removeprefix("lease-"))[0]
@@ -436,14 +384,11 @@ def test_a_larger_lease_with_a_broken_node_is_taken_once_that_one_is_closed(is_c
         assert (world.leases_of(prod) == {lease}) is is_closed
         assert broken.metadata.name not in world.jobs.running[prod.key].pods.values()
 
-    played(world, play)
 
-
-def test_nodes_that_go_before_the_gang_is_whole_are_asked_for_again() -> None:
+@on_virtual_time
+async def test_nodes_that_go_before_the_gang_is_whole_are_asked_for_again() -> None:
     """The h100 comes an hour later, and idle nodes go after ten minutes."""
-    world = Preempted(h100=0)
-
-    async def play() -> None:
+    async with played(Preempted(h100=0)) as world:
         prod = await world.preempt(await world.dev_runs(), BOTH)
         await asyncio.sleep(20 * MINUTE)
         assert not len(world.server.caches[NODE].store)
@@ -452,13 +397,10 @@ def test_nodes_that_go_before_the_gang_is_whole_are_asked_for_again() -> None:
         await world.until(lambda: world.jobs.is_whole(prod), within=90 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 3}
 
-    played(world, play)
 
-
-def test_a_controller_that_dies_with_the_lease_taken_goes_on_with_it() -> None:
-    world = Preempted()
-
-    async def play() -> None:
+@on_virtual_time
+async def test_a_controller_that_dies_with_the_lease_taken_goes_on_with_it() -> None:
+    async with played(Preempted()) as world:
         prod = await world.preempt(await world.dev_runs())
         templates = world.server.caches[POD_TEMPLATE].store
         await world.until(lambda: any("prod" in str(each) for each in templates), within=MINUTE)
@@ -467,13 +409,10 @@ def test_a_controller_that_dies_with_the_lease_taken_goes_on_with_it() -> None:
         await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
         assert world.bought == {"dev": 2}
 
-    played(world, play)
 
-
-def test_a_controller_that_was_away_while_the_nodes_were_left_finds_them() -> None:
-    world = Preempted()
-
-    async def play() -> None:
+@on_virtual_time
+async def test_a_controller_that_was_away_while_the_nodes_were_left_finds_them() -> None:
+    async with played(Preempted()) as world:
         dev = await world.dev_runs()
         await world.kill_controller()
         prod = await world.preempt(dev)
@@ -488,8 +427,6 @@ def test_a_controller_that_was_away_while_the_nodes_were_left_finds_them() -> No
         lab = world.submit("lab", TWO)
         await world.until(lambda: world.jobs.is_whole(lab), within=MINUTE)
         assert world.bought == {"dev": 2}
-
-    played(world, play)
 
 
 def _tainted(world: Preempted) -> None:
@@ -532,17 +469,16 @@ HARMS = {
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-def test_nodes_on_which_the_gang_could_not_start_are_not_taken(harm: Callable[[Preempted], None]) -> None:
-    world = Preempted(l4=4)
-
-    async def play() -> None:
+@on_virtual_time
+async def test_nodes_on_which_the_gang_could_not_start_are_not_taken(
+    harm: Callable[[Preempted], None],
+) -> None:
+    async with played(Preempted(l4=4)) as world:
         dev = await world.dev_runs()
         harm(world)
         prod = await world.preempt(dev)
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 2}
-
-    played(world, play)
 
 
 @pytest.mark.parametrize(
@@ -552,48 +488,42 @@ def test_nodes_on_which_the_gang_could_not_start_are_not_taken(harm: Callable[[P
         pytest.param(0.6, {"dev": 2, "prod": 2}, id="less than half is left"),
     ],
 )
-def test_nodes_are_taken_while_enough_of_their_run_duration_is_left(
+@on_virtual_time
+async def test_nodes_are_taken_while_enough_of_their_run_duration_is_left(
     runs: float, bought: dict[str, int]
 ) -> None:
     flavors = tuple(
         dataclasses.replace(each, parameters={"maxRunDurationSeconds": "86400"} if each.name == "l4" else {})
         for each in RULES.flavors
     )
-    world = Preempted(dataclasses.replace(RULES, flavors=flavors), l4=4)
-
-    async def play() -> None:
+    async with played(Preempted(dataclasses.replace(RULES, flavors=flavors), l4=4)) as world:
         dev = await world.dev_runs()
         await asyncio.sleep(runs * DAY)
         prod = await world.preempt(dev)
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought == bought
 
-    played(world, play)
 
-
-def test_a_lease_is_not_taken_again_and_again_where_bookings_are_short(
+@on_virtual_time
+async def test_a_lease_is_not_taken_again_and_again_where_bookings_are_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The cloud removes idle nodes after ten minutes, whatever the policy's window and margin are."""
-    world = Preempted(dataclasses.replace(RULES, booking_margin=timedelta(minutes=4)))
-    world.cloud.slow["h100"] = 1.0
-    made, create = list[str](), Requests.create_templates
+    async with played(Preempted(dataclasses.replace(RULES, booking_margin=timedelta(minutes=4)))) as world:
+        world.cloud.slow["h100"] = 1.0
+        made, create = list[str](), Requests.create_templates
 
-    async def counted(self: Requests, owner: Owner, action: CreateTemplates, *others: Any) -> None:
-        made.append(action.request)
-        await create(self, owner, action, *others)
+        async def counted(self: Requests, owner: Owner, action: CreateTemplates, *others: Any) -> None:
+            made.append(action.request)
+            await create(self, owner, action, *others)
 
-    monkeypatch.setattr(Requests, "create_templates", counted)
-
-    async def play() -> None:
+        monkeypatch.setattr(Requests, "create_templates", counted)
         dev = await world.dev_runs()
         made.clear()
         prod = await world.preempt(dev, BOTH, after=6.5 * MINUTE)
         await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
         assert world.bought == {"dev": 2, "prod": 1}
         assert len(made) == 2
-
-    played(world, play)
 
 
 def test_a_lease_that_was_taken_is_not_given_back_for_room_that_is_only_promised() -> None:
