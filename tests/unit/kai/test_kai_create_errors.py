@@ -101,8 +101,7 @@ def test_a_temporary_rejection_releases_everything_and_is_retried(kind: type) ->
     assert not here.requests
     assert not here.templates
     here.denies.clear()
-    for _ in range(10):
-        here.tick()
+    here.ticks(10)
     assert here.running("a") == 3
 
 
@@ -180,6 +179,5 @@ def test_a_gang_of_which_a_gate_stays_gives_everything_back_and_says_why(kept: i
     assert not here.requests
     assert not here.templates
     here.keeps.clear()
-    for _ in range(10):
-        here.tick()
+    here.ticks(10)
     assert here.running("a") == 3

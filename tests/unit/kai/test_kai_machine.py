@@ -55,17 +55,22 @@ def world(quota: float = 4, limit: float | None = None, **settings: object) -> W
 
 
 def run(here: World, minutes: int) -> None:
-    for _ in range(minutes):
-        here.tick()
+    here.ticks(minutes)
+
+
+def after(minutes: int, groups: dict[str, Group], **settings: Any) -> World:
+    """A world in which gang `a` was submitted so long ago."""
+    here = world(**settings)
+    here.submit("a", groups)
+    run(here, minutes)
+    return here
 
 
 # Passing
 
 
 def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() -> None:
-    here = world()
-    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 2)})
-    run(here, 2)
+    here = after(2, {"headgroup": HEAD, "workers": Group("h100", 2)})
     assert here.gated("a") == 3, "nothing passes before every request is provisioned"
     run(here, 4)
     assert here.gated("a") == 0
@@ -80,9 +85,7 @@ def test_every_pod_is_stamped_pinned_and_ungated_once_the_whole_gang_stands() ->
 
 
 def test_the_oldest_pod_says_why_a_cluster_is_held_back() -> None:
-    here = world()
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1, minimum=3)})
-    run(here, 2)
+    here = after(2, {"headgroup": HEAD, "workers": Group("l4", 1, minimum=3)})
     held_back = here.status("a")
     assert "minReplicas 3 above replicas 1" in held_back
     here.resize("a", "workers", 2)
@@ -105,18 +108,14 @@ def test_a_half_created_set_of_pods_is_not_provisioned() -> None:
 
 def test_what_kai_starts_with_is_one_gang_and_the_rest_grows_into_it() -> None:
     """KAI's minimum is minReplicas where it is set: waiting for more would hold what may run."""
-    here = world(quota=2)
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 3, minimum=1)})
-    run(here, 6)
+    here = after(6, {"headgroup": Group("cpu"), "workers": Group("l4", 3, minimum=1)}, quota=2)
     assert here.running("a") == 3, "the head, one worker, and as many more as the quota has room for"
     assert here.gated("a") == 1
     assert "no room for 1 GPU (" in here.status("a")
 
 
 def test_a_cluster_that_grows_passes_the_same_door() -> None:
-    here = world(quota=2)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
-    run(here, 6)
+    here = after(6, {"headgroup": HEAD, "workers": Group("l4", 1)}, quota=2)
     assert here.running("a") == 2
     here.resize("a", "workers", 3)
     run(here, 3)
@@ -128,9 +127,7 @@ def test_a_cluster_that_grows_passes_the_same_door() -> None:
 
 
 def test_a_growing_group_of_several_hosts_passes_in_whole_replicas_only() -> None:
-    here = world(quota=4)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1, hosts=2)})
-    run(here, 6)
+    here = after(6, {"headgroup": HEAD, "workers": Group("l4", 1, hosts=2)}, quota=4)
     here.resize("a", "workers", 2)
     run(here, 4)
     assert here.running("a") == 3
@@ -139,17 +136,15 @@ def test_a_growing_group_of_several_hosts_passes_in_whole_replicas_only() -> Non
 
 @pytest.mark.parametrize("room", range(7))
 def test_as_much_of_a_growth_passes_as_there_is_room_for(room: int) -> None:
-    here = world(quota=2 + room, stock={"l4": 12})
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 7, minimum=1)})
-    run(here, 8)
+    here = after(
+        8, {"headgroup": HEAD, "workers": Group("l4", 7, minimum=1)}, quota=2 + room, stock={"l4": 12}
+    )
     assert here.running("a") == 2 + room
 
 
 def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for each pod of it, beside thousands that run, took seconds in which nobody else was served."""
-    here = world(quota=2)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 301, minimum=1)})
-    run(here, 6)
+    here = after(6, {"headgroup": HEAD, "workers": Group("l4", 301, minimum=1)}, quota=2)
     assert here.gated("a") == 300
     looks: list[object] = []
 
@@ -166,9 +161,12 @@ def test_the_room_of_a_large_growth_is_reckoned_a_few_times(monkeypatch: pytest.
 
 def test_a_host_that_is_lost_from_a_replica_above_the_minimum_comes_back_alone() -> None:
     """KubeRay makes that one pod again: there is no whole replica behind the gate to wait for."""
-    here = world(quota=8, stock={"l4": 8})
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)})
-    run(here, 8)
+    here = after(
+        8,
+        {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)},
+        quota=8,
+        stock={"l4": 8},
+    )
     assert here.running("a") == 5
     _lose(here, "a", "workers")
     run(here, 8)
@@ -176,9 +174,12 @@ def test_a_host_that_is_lost_from_a_replica_above_the_minimum_comes_back_alone()
 
 
 def test_with_a_lost_host_and_a_growth_behind_it_what_fits_makes_replicas_whole() -> None:
-    here = world(quota=5, stock={"l4": 8})
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)})
-    run(here, 8)
+    here = after(
+        8,
+        {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=1, hosts=2)},
+        quota=5,
+        stock={"l4": 8},
+    )
     here.resize("a", "workers", 3)
     _lose(here, "a", "workers")
     run(here, 10)
@@ -187,9 +188,7 @@ def test_with_a_lost_host_and_a_growth_behind_it_what_fits_makes_replicas_whole(
 
 
 def test_parts_of_gpus_are_packed_into_whole_ones() -> None:
-    here = world(quota=3)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 4, fraction="0.5")})
-    run(here, 8)
+    here = after(8, {"headgroup": HEAD, "workers": Group("l4", 4, fraction="0.5")}, quota=3)
     assert here.running("a") == 5
     assert len(here.nodes) == 3
     assert here.most_requested == 3
@@ -203,9 +202,7 @@ def test_a_part_that_is_no_plain_number_is_refused_at_once(text: str) -> None:
 
 
 def test_parts_in_memory_are_parts_of_the_pools_gpu() -> None:
-    here = world(quota=1)
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 3, memory="8192")})
-    run(here, 6)
+    here = after(6, {"headgroup": Group("cpu"), "workers": Group("l4", 3, memory="8192")}, quota=1)
     assert here.running("a") == 4
     assert here.most_requested == 1
 
@@ -236,9 +233,7 @@ def test_without_anything_to_provision_room_alone_decides() -> None:
 
 
 def test_work_that_its_quota_blocks_never_asks_for_a_node() -> None:
-    here = world(quota=2)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
-    run(here, 30)
+    here = after(30, {"headgroup": HEAD, "workers": Group("l4", 2)}, quota=2)
     assert here.most_requested == 0
     assert here.gated("a") == 3
     assert here.status("a") == ("waits for its queue: queue team-a has no room for 3 GPUs (quota 2)")
@@ -280,27 +275,20 @@ def test_of_two_gangs_that_race_for_the_last_quota_one_passes_and_the_other_hold
 
 @pytest.mark.parametrize("policy", [POLICY, ALLOW])
 def test_a_queue_without_a_limit_lets_nothing_through_as_kai_starts_nothing_of_it(policy: GangPolicy) -> None:
-    here = world(quota=4, limit=0, policy=policy)
-    here.submit("a", {"headgroup": HEAD})
-    run(here, 8)
+    here = after(8, {"headgroup": HEAD}, quota=4, limit=0, policy=policy)
     assert here.running("a") == 0
     assert "limit 0" in here.status("a")
 
 
-def test_over_quota_a_gang_passes_only_where_the_policy_allows_it() -> None:
-    for policy, runs in ((POLICY, 0), (ALLOW, 3)):
-        here = world(quota=1, limit=4, policy=policy)
-        here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
-        run(here, 8)
-        assert here.running("a") == runs
-
-
-def test_over_quota_ends_at_the_limit() -> None:
-    for limit, runs in ((2.0, 0), (0.0, 0), (-1.0, 3)):
-        here = world(quota=1, limit=limit, policy=ALLOW)
-        here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 2)})
-        run(here, 8)
-        assert here.running("a") == runs
+@pytest.mark.parametrize(
+    ("policy", "limit", "runs"), [(POLICY, 4, 0), (ALLOW, 4, 3), (ALLOW, 2, 0), (ALLOW, 0, 0), (ALLOW, -1, 3)]
+)
+def test_over_quota_a_gang_passes_only_where_the_policy_allows_it(
+    policy: GangPolicy, limit: float, runs: int
+) -> None:
+    """And up to the limit of its queue."""
+    here = after(8, {"headgroup": HEAD, "workers": Group("l4", 2)}, quota=1, limit=limit, policy=policy)
+    assert here.running("a") == runs
 
 
 def test_work_that_cannot_be_preempted_never_passes_over_quota() -> None:
@@ -326,17 +314,13 @@ def test_work_that_cannot_be_preempted_takes_quota_that_preemptible_work_uses() 
 )
 def test_a_queue_that_takes_no_work_is_told_and_nothing_is_asked(name: str, told: str) -> None:
     here = world()
-    here.submit("a", {"headgroup": HEAD}, queue=name)
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD}, queue=name)
     assert told in here.status("a")
     assert here.requests == {}
 
 
 def test_room_that_is_lost_on_the_way_gives_the_capacity_back() -> None:
-    here = world(delay=timedelta(hours=1))
-    here.submit("a", {"headgroup": HEAD})
-    run(here, 2)
+    here = after(2, {"headgroup": HEAD}, delay=timedelta(hours=1))
     assert here.requests
     here.queues["team-a"] = queue("team-a", quota=0, parent="dep")
     here.settle()
@@ -348,9 +332,7 @@ def test_room_that_is_lost_on_the_way_gives_the_capacity_back() -> None:
 
 def test_a_stock_out_releases_the_gang_and_it_comes_back_later() -> None:
     here = world(stock={"l4": 4, "h100": 0})
-    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
     (request,) = here.requests
     here.answer(request, "Failed", "CapacityIsNotFound")
     here.settle()
@@ -365,9 +347,7 @@ def test_a_stock_out_releases_the_gang_and_it_comes_back_later() -> None:
 
 def test_the_deadline_of_all_tries_counts_from_the_first_request() -> None:
     here = world(stock={"l4": 4, "h100": 0})
-    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
     asked, (request,) = here.now, here.requests
     here.now += 5 * MINUTE
     here.answer(request, "Failed", "CapacityIsNotFound")
@@ -378,9 +358,7 @@ def test_the_deadline_of_all_tries_counts_from_the_first_request() -> None:
 
 def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -> None:
     here = world(delay=timedelta(hours=3))
-    here.submit("a", {"headgroup": HEAD})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD})
     (request,) = here.requests
     here.answer(request, "Failed", "CapacityIsNotFound")
     here.settle()
@@ -396,9 +374,7 @@ def test_a_next_try_that_a_clock_ahead_of_ours_has_put_off_is_not_waited_for() -
 
 def test_what_no_retry_can_mend_is_refused_until_a_person_acts() -> None:
     here = world()
-    here.submit("a", {"headgroup": HEAD})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD})
     (request,) = here.requests
     here.answer(request, "Failed", "Invalid")
     run(here, 60)
@@ -471,9 +447,7 @@ def test_the_refusal_of_a_growth_does_not_keep_out_what_the_minimum_has_lost() -
 
 
 def test_what_the_minimum_has_lost_does_not_wait_for_the_next_try_of_a_growth() -> None:
-    here = world(stock={"l4": 3})
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=2)})
-    run(here, 8)
+    here = after(8, {"headgroup": Group("cpu"), "workers": Group("l4", 2, minimum=2)}, stock={"l4": 3})
     here.resize("a", "workers", 4)
     here.kuberay()
     here.settle()
@@ -491,9 +465,7 @@ def test_what_the_minimum_has_lost_does_not_wait_for_the_next_try_of_a_growth() 
 
 
 def test_what_is_refused_in_part_stays_refused_while_the_whole_is_the_same() -> None:
-    here = world(quota=2)
-    here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 4, minimum=1)})
-    run(here, 4)
+    here = after(4, {"headgroup": Group("cpu"), "workers": Group("l4", 4, minimum=1)}, quota=2)
     here.queues["team-a"] = queue("team-a", quota=3, parent="dep")
     here.settle()
     for name, request in list(here.requests.items()):
@@ -517,9 +489,7 @@ def _refused(workers: Group) -> World:
 
 
 def test_a_late_sibling_releases_the_gang_before_the_booking_ends() -> None:
-    here = world(stock={"l4": 0, "h100": 4})
-    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
-    run(here, 20)
+    here = after(20, {"headgroup": HEAD, "workers": Group("h100", 1)}, stock={"l4": 0, "h100": 4})
     assert here.gated("a") == 2
     (leader,) = [pod for pod in here.of("a") if TRIES in pod.metadata.annotations]
     assert leader.metadata.annotations[TRIES] == "1"
@@ -560,9 +530,7 @@ def test_a_gang_that_kai_has_not_bound_goes_back_whole_when_one_of_its_leases_is
 
 
 def test_pods_that_run_on_a_lease_that_is_revoked_are_left_to_kai() -> None:
-    here = world()
-    here.submit("a", {"headgroup": HEAD})
-    run(here, 5)
+    here = after(5, {"headgroup": HEAD})
     (request,) = here.requests
     here.answer(request, "CapacityRevoked", "Revoked")
     before = here.writes
@@ -576,9 +544,7 @@ def test_pods_that_run_on_a_lease_that_is_revoked_are_left_to_kai() -> None:
 
 
 def test_a_deleted_cluster_leaves_nothing() -> None:
-    here = world()
-    here.submit("a", {"headgroup": HEAD})
-    run(here, 2)
+    here = after(2, {"headgroup": HEAD})
     gone = here.clusters["a"]
     here.clusters["a"] = replace(gone, metadata=replace(gone.metadata, deletion_timestamp=here.now))
     here.settle()
@@ -592,10 +558,8 @@ def test_a_crash_after_each_write_is_finished_by_the_next_leader() -> None:
     """The same end, with as many requests, whatever write was the last."""
 
     def whole(crash_after: int | None) -> World:
-        here = world(crash_after=crash_after)
-        here.submit("a", {"headgroup": Group("cpu"), "workers": Group("l4", 2), "big": Group("h100", 2)})
-        run(here, 12)
-        return here
+        groups = {"headgroup": Group("cpu"), "workers": Group("l4", 2), "big": Group("h100", 2)}
+        return after(12, groups, crash_after=crash_after)
 
     for last in range(1, whole(None).writes):
         here = whole(last)
@@ -629,32 +593,25 @@ def test_a_release_cut_short_is_finished_even_when_its_room_is_gone() -> None:
     assert here.gated("a") == 0
 
 
-def test_a_release_cut_short_is_taken_back_when_what_was_promised_is_gone() -> None:
-    here = world(quota=3)
-    _cut_short(here)
-    gated = here.gated("a")
-    here.requests.clear()
-    here.reconcile("a")
-    assert here.gated("a") == gated, "no pod may pass to a node that its gang has lost"
-    assert "what it has asked for is gone" in here.status("a")
-
-
-@pytest.mark.parametrize("condition", ["Failed", "BookingExpired"])
+@pytest.mark.parametrize("condition", ["Failed", "BookingExpired", ""])
 def test_a_release_cut_short_is_taken_back_when_its_request_is_lost(condition: str) -> None:
+    """Or gone, without a word."""
     here = world(quota=3)
     _cut_short(here)
     gated, request = here.gated("a"), next(iter(here.requests))
-    here.answer(request, condition, "CapacityRevoked")
+    if condition:
+        here.answer(request, condition, "CapacityRevoked")
+    else:
+        here.requests.clear()
     here.reconcile("a")
     assert here.gated("a") == gated, "no pod may pass to a node that its gang has lost"
+    assert ("what it has asked for is gone" in here.status("a")) is (not condition)
 
 
 def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
     plain = changed(POLICY, flavors=(FlavorPolicy(name="l4", verify_nodes=False, gpus_per_node=1),))
     here = world(quota=2, policy=plain)
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 5, minimum=1)})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD, "workers": Group("l4", 5, minimum=1)})
     here.queues["team-a"] = queue("team-a", quota=4, parent="dep")
     here.crash_after = here.writes + 1
     with pytest.raises(Crash):
@@ -666,9 +623,7 @@ def test_a_growth_cut_short_lets_no_more_pass_than_there_was_room_for() -> None:
 
 
 def test_ungating_twice_equals_ungating_once() -> None:
-    here = world()
-    here.submit("a", {"headgroup": HEAD, "workers": Group("l4", 1)})
-    run(here, 1)
+    here = after(1, {"headgroup": HEAD, "workers": Group("l4", 1)})
     decision = here.reconcile("a")
     while not any(isinstance(action, Ungate) for action in decision.actions):
         here.now += MINUTE
@@ -682,9 +637,7 @@ def test_ungating_twice_equals_ungating_once() -> None:
 
 def test_news_that_may_change_within_seconds_is_written_once_it_has_settled() -> None:
     here = world(delay=timedelta(hours=1))
-    here.submit("a", {"headgroup": HEAD})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": HEAD})
     (request,) = here.requests
     before = here.status("a")
     here.now += timedelta(seconds=30)

@@ -49,8 +49,15 @@ def world(**settings: object) -> PlacedWorld:
 
 
 def run(here: PlacedWorld, minutes: int) -> None:
-    for _ in range(minutes):
-        here.tick()
+    here.ticks(minutes)
+
+
+def after(minutes: int, groups: dict[str, Group], **settings: Any) -> PlacedWorld:
+    """A world in which gang `a` was submitted so long ago."""
+    here = world(**settings)
+    here.submit("a", groups)
+    run(here, minutes)
+    return here
 
 
 def tainted(here: PlacedWorld) -> list[str]:
@@ -60,9 +67,7 @@ def tainted(here: PlacedWorld) -> list[str]:
 def ready_to_pass(**settings: object) -> PlacedWorld:
     """Every placeholder has a tainted node, and no gate is gone."""
     here = world(**settings)
-    here.submit("a", PAIR)
-    here.kuberay()
-    here.settle()
+    here.begin("a", PAIR)
     here.cloud()
     while not here.decided("a").actions or not any(
         isinstance(each, Ungate) for each in here.decided("a").actions
@@ -72,9 +77,7 @@ def ready_to_pass(**settings: object) -> PlacedWorld:
 
 
 def test_a_gang_waits_behind_its_gate_for_the_last_node_and_runs_on_what_was_kept_for_it() -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 3)
+    here = after(3, PAIR, stock={"l4": 2, "h100": 0})
     here.still()
     assert here.gated("a") == 3
     assert "2 of 3 l4 nodes" in here.status("a")
@@ -101,9 +104,7 @@ def test_a_gang_waits_behind_its_gate_for_the_last_node_and_runs_on_what_was_kep
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_no_gate_goes_for_a_node_that_no_pod_of_the_gang_can_enter_any_more(harm: Harm) -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 3)
+    here = after(3, PAIR, stock={"l4": 2, "h100": 0})
     harm(here, sorted(here.nodes)[0])
     here.stock["l4"] = 3
     here.cloud()
@@ -115,9 +116,7 @@ def test_no_gate_goes_for_a_node_that_no_pod_of_the_gang_can_enter_any_more(harm
 
 
 def test_with_stock_for_a_part_no_gate_goes_and_everything_is_given_back_at_the_deadline() -> None:
-    here = world(stock={"l4": 2, "h100": 0}, policy=RARELY)
-    here.submit("a", PAIR)
-    run(here, 33)
+    here = after(33, PAIR, stock={"l4": 2, "h100": 0}, policy=RARELY)
     assert here.gated("a") == 3
     assert not here.placeholders
     assert not here.templates
@@ -186,13 +185,13 @@ def test_a_gang_whose_pods_are_deleted_between_its_tries_waits_all_the_same() ->
     )
     here.submit("a", PAIR)
     minutes = 0
-    for _ in range(6 * 60):
+    for _ in range(3 * 60):
         here.tick()
         minutes += len(here.nodes)
         waiting = [pod for pod in here.of("a") if RETRY_AT in pod.metadata.annotations]
         for pod in waiting:
             del here.pods[pod.metadata.name]
-    assert minutes <= 6 * 2 * 30, "of each hour a try of half an hour"
+    assert minutes <= 3 * 2 * 30, "of each hour a try of half an hour"
     here.stock["l4"] = 3
     run(here, 60)
     assert here.running("a") == 3
@@ -240,9 +239,7 @@ def test_what_its_object_would_not_keep_is_not_written_there_again_and_again(not
 
 
 def test_a_gang_that_kai_places_as_it_is_given_up_is_not_refused_when_it_is_evicted_later() -> None:
-    here = world()
-    here.submit("a", PAIR)
-    run(here, 3)
+    here = after(3, PAIR)
     note(here, {RETRY_AT: here.now.isoformat(), REFUSED: "gave up"})
     run(here, 60)
     for pod in here.of("a"):
@@ -253,9 +250,11 @@ def test_a_gang_that_kai_places_as_it_is_given_up_is_not_refused_when_it_is_evic
 
 @pytest.mark.parametrize("tries", [1, 3])
 def test_what_a_scale_up_has_tried_in_vain_is_not_held_against_its_cluster(tries: int) -> None:
-    here = world(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(minutes=30))))
-    here.submit("a", {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)})
-    run(here, 4)
+    here = after(
+        4,
+        {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)},
+        policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(minutes=30))),
+    )
     here.schedules = False
     here.resize("a", "workers", 3)
     run(here, 14 if tries == 1 else 60)
@@ -293,9 +292,7 @@ def test_a_person_lets_a_gang_that_was_refused_try_again_wherever_a_leader_has_d
 
 @pytest.mark.parametrize("writes", range(4))
 def test_a_history_is_kept_wherever_a_leader_has_died(writes: int) -> None:
-    here = world(stock={"l4": 2, "h100": 0}, policy=RARELY)
-    here.submit("a", PAIR)
-    run(here, 1)
+    here = after(1, PAIR, stock={"l4": 2, "h100": 0}, policy=RARELY)
     while here.placeholders:
         here.now += timedelta(seconds=10)
         here.crash_after = here.writes + writes
@@ -369,9 +366,7 @@ def test_of_two_gangs_that_lack_nodes_the_one_of_higher_priority_goes_first() ->
 
 
 def test_a_node_that_is_lost_in_between_is_asked_for_again() -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 2)
+    here = after(2, PAIR, stock={"l4": 2, "h100": 0})
     here.take_away(min(here.nodes))
     here.stock["l4"] = 3
     run(here, 3)
@@ -379,9 +374,11 @@ def test_a_node_that_is_lost_in_between_is_asked_for_again() -> None:
 
 
 def test_a_gang_over_both_kinds_of_pools_passes_when_both_stand() -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", {"headgroup": Group("l4"), "small": Group("l4"), "big": Group("h100", 2)})
-    run(here, 5)
+    here = after(
+        5,
+        {"headgroup": Group("l4"), "small": Group("l4"), "big": Group("h100", 2)},
+        stock={"l4": 2, "h100": 0},
+    )
     assert here.gated("a") == 4
     here.stock["h100"] = 2
     run(here, 5)
@@ -404,9 +401,7 @@ def test_a_head_without_a_gpu_in_such_a_pool_has_a_placeholder_too() -> None:
 
 
 def test_a_cluster_that_grows_gets_its_further_nodes_in_the_same_way() -> None:
-    here = world()
-    here.submit("a", {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)})
-    run(here, 4)
+    here = after(4, {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)})
     here.resize("a", "workers", 3)
     run(here, 4)
     assert here.running("a") == 4
@@ -414,9 +409,7 @@ def test_a_cluster_that_grows_gets_its_further_nodes_in_the_same_way() -> None:
 
 
 def test_a_batch_that_shrinks_while_it_waits_asks_anew_for_what_it_needs_now() -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 2)
+    here = after(2, PAIR, stock={"l4": 2, "h100": 0})
     here.resize("a", "workers", 1)
     for name in [name for name in here.pods if "workers" in name][:1]:
         del here.pods[name]
@@ -429,11 +422,9 @@ def test_a_batch_that_shrinks_while_it_waits_asks_anew_for_what_it_needs_now() -
 def test_a_pool_that_changes_its_way_of_asking_is_asked_in_the_new_one(
     policies: tuple[GangPolicy, GangPolicy],
 ) -> None:
-    before, after = policies
-    here = world(policy=before, stock={"l4": 0, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 2)
-    here.policy = after
+    before, later = policies
+    here = after(2, PAIR, policy=before, stock={"l4": 0, "h100": 0})
+    here.policy = later
     here.stock["l4"] = 3
     run(here, 6)
     assert here.running("a") == 3
@@ -587,9 +578,7 @@ def test_the_taint_stays_until_every_pod_has_a_node_and_no_longer_than_the_hando
 
 
 def test_uninstalling_releases_what_waits_and_finishes_what_passes() -> None:
-    here = world(stock={"l4": 2, "h100": 0})
-    here.submit("a", PAIR)
-    run(here, 2)
+    here = after(2, PAIR, stock={"l4": 2, "h100": 0})
     for action in shutdown_actions(here.snapshot("a")):
         here.carry_out("a", action)
     assert not here.placeholders
@@ -699,9 +688,7 @@ def test_whoever_waits_reads_why_a_try_has_failed_whatever_becomes_of_the_deleti
 def test_a_gang_that_is_in_line_by_a_cache_that_lags_has_one_place_in_it() -> None:
     """The answer to its request was lost: it waits for its turn, and then the request is seen."""
     here = world(stock={"l4": 0, "h100": 0})
-    here.submit("a", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
-    here.kuberay()
-    here.settle()
+    here.begin("a", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
     view = view_of(here)
     snapshot = view.snapshot(here.clusters["a"], now=here.now)
     (position,) = [each.turn_position() for each in snapshot.batch_snapshots]

@@ -51,16 +51,14 @@ def test_it_goes_on_where_it_was_when_the_controller_comes_back() -> None:
     here = waiting()
     leave(here)
     here.delay = timedelta(minutes=1)
-    for _ in range(6):
-        here.tick()
+    here.ticks(6)
     assert here.running("a") == 3
 
 
 def test_a_gang_that_runs_is_left_alone() -> None:
     here = waiting()
     here.delay = timedelta(0)
-    for _ in range(6):
-        here.tick()
+    here.ticks(6)
     assert here.running("a") == 3
     assert shutdown_actions(here.snapshot("a")) == ()
 

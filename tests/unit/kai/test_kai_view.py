@@ -43,8 +43,7 @@ def test_a_group_that_cannot_be_read_hides_no_nodes_from_another_that_grows() ->
     here.queues = {"team-a": queue("team-a", quota=8)}
     groups = {name: Group("l4", 1, minimum=1) for name in ("good", "bad")}
     here.submit("a", {"headgroup": Group("cpu"), **groups})
-    for _ in range(6):
-        here.tick()
+    here.ticks(6)
     assert here.running("a") == 3
     for name in groups:
         here.resize("a", name, 2)
@@ -89,8 +88,7 @@ def test_what_running_pods_hold_follows_the_policy() -> None:
     here = World(stock={"l4": 8})
     here.queues = {"team-a": queue("team-a", quota=2)}
     here.submit("runs", {"headgroup": Group("l4", memory="8192")})
-    for _ in range(6):
-        here.tick()
+    here.ticks(6)
     assert here.running("runs") == 1
     here.submit("waits", {"headgroup": Group("l4", memory="8192")})
     here.kuberay()

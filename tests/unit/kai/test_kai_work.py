@@ -1,6 +1,6 @@
 """Gangs of other work than Ray clusters: whole or not at all, by the counts of their kinds."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from muster.controller.kai.labels import gang_of, is_owned
 from muster.controller.kai.objects import COUNTED_WORK, CountedWork, Gate, GatedPod, GatedSpec
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
 from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, KAI_BATCH_MINIMUM
+from tests.length import is_short
 from tests.unit.gangs.paper import START
 from tests.unit.kai.kai_world import Group, World, queue
 
@@ -29,6 +30,16 @@ APART: Mapping[str, int] = {"LeaderWorkerSet": 2, "Deployment": 1}
 EACH_APART = pytest.mark.parametrize("kind", APART)
 
 
+def lives(kinds: Collection[str], *, most: int) -> list[tuple[int, str]]:
+    """After how many writes which kind's controller is killed. In `make test` each number has one kind."""
+    return [
+        (life, kind)
+        for at, kind in enumerate(kinds)
+        for life in range(1, most + 1)
+        if not is_short() or life % len(kinds) == at
+    ]
+
+
 def gangs_of(kind: str, count: int) -> dict[str, Group]:
     return {str(index): Group("l4", APART[kind]) for index in range(count)}
 
@@ -37,17 +48,6 @@ def world(stock: int) -> World:
     here = World(stock={"l4": stock})
     here.queues = {"team-a": queue("team-a", quota=8)}
     return here
-
-
-@EVERY_KIND
-def test_a_gang_starts_whole_where_there_are_nodes_for_all_of_it(kind: str) -> None:
-    here = world(stock=4)
-    here.submit("a", KINDS[kind], kind=kind)
-    here.tick()
-    assert here.gated("a") == len(here.of("a"))
-    for _ in range(5):
-        here.tick()
-    assert here.running("a") == sum(each.replicas * each.hosts for each in KINDS[kind].values())
 
 
 @EVERY_KIND
@@ -70,14 +70,13 @@ def test_with_one_node_too_few_nothing_starts_no_quota_is_held_and_nodes_go_back
 def test_what_is_evicted_comes_back_whole(kind: str) -> None:
     here = world(stock=4)
     here.submit("a", KINDS[kind], kind=kind)
-    for _ in range(6):
-        here.tick()
+    here.ticks(6)
+    assert here.running("a") == sum(each.replicas * each.hosts for each in KINDS[kind].values())
     for pod in here.of("a"):
         del here.pods[pod.metadata.name]
     here.tick(timedelta(minutes=12))
     assert here.gated("a") == len(here.of("a"))
-    for _ in range(8):
-        here.tick()
+    here.ticks(8)
     assert here.running("a") == len(here.of("a"))
 
 
@@ -103,14 +102,12 @@ def test_one_that_gets_no_nodes_holds_back_no_other_of_its_object(kind: str) -> 
     here.tick()
     assert here.running("a") == APART[kind]
     here.tick(timedelta(minutes=10))
-    for _ in range(4):
-        here.tick()
+    here.ticks(4)
     assert here.running("a") == 2 * APART[kind]
 
 
-@EACH_APART
-@pytest.mark.parametrize("life", range(1, 16))
-def test_controllers_that_are_killed_start_each_gang_of_an_object_whole(kind: str, life: int) -> None:
+@pytest.mark.parametrize(("life", "kind"), lives(APART, most=15))
+def test_controllers_that_are_killed_start_each_gang_of_an_object_whole(life: int, kind: str) -> None:
     here = Mortal(stock={"l4": 4})
     here.life = life
     here.queues = {"team-a": queue("team-a", quota=4)}
@@ -141,8 +138,7 @@ def test_a_group_that_passed_in_vain_has_a_history_of_its_own() -> None:
     here = world(stock=4)
     here.submit("a", gangs_of("LeaderWorkerSet", 2), kind="LeaderWorkerSet")
     here.schedules = False
-    for _ in range(4):
-        here.tick()
+    here.ticks(4)
     assert here.gated("a") == 0
     pods = [pod for pod in here.of("a") if pod.metadata.labels[GROUP_INDEX] == "1"]
     here.answer(pods[0].metadata.annotations[CONSUME_ANNOTATION], "CapacityRevoked")
@@ -154,8 +150,7 @@ def test_a_group_that_passed_in_vain_has_a_history_of_its_own() -> None:
     assert here.running_by_group("a") == {"0": 2}
     assert "try 2 at" in here.status("a")
     here.tick(timedelta(minutes=10))
-    for _ in range(4):
-        here.tick()
+    here.ticks(4)
     assert here.running_by_group("a") == {"0": 2, "1": 2}
     assert not here.clusters["a"].metadata.annotations
 
@@ -275,9 +270,8 @@ class Mortal(World):
         super().carry_out(name, action)
 
 
-@EVERY_KIND
-@pytest.mark.parametrize("life", range(1, 31))
-def test_controllers_that_are_killed_start_it_once_and_whole(kind: str, life: int) -> None:
+@pytest.mark.parametrize(("life", "kind"), lives(KINDS, most=30))
+def test_controllers_that_are_killed_start_it_once_and_whole(life: int, kind: str) -> None:
     """At first there is a node too few."""
     here = Mortal(stock={"l4": 3})
     here.life, size = life, sum(each.replicas * each.hosts for each in KINDS[kind].values())
