@@ -130,9 +130,7 @@ def add_parameter(world: World, **added: str) -> None:
 
 def asked(world: World) -> str:
     """The uid of a gang's request, to which a webhook has added a parameter."""
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     add_parameter(world, zone="b")
     world.settle()
     (name,) = world.requests
@@ -142,8 +140,7 @@ def asked(world: World) -> str:
 def test_a_request_with_a_parameter_of_a_webhook_is_kept() -> None:
     world = World(policy=with_parameters(duration="1"))
     uid = asked(world)
-    for _ in range(6):
-        world.tick()
+    world.ticks(6)
     assert "a" in world.started
     assert [request.metadata.uid for request in world.requests.values()] == [uid]
 
@@ -163,9 +160,7 @@ def test_a_request_with_a_parameter_of_a_webhook_is_replaced_when_the_policy_cha
 
 def test_a_request_of_a_build_that_noted_no_parameters_is_kept_as_it_is() -> None:
     world = World(policy=with_parameters(duration="1"))
-    world.submit("a", PLAIN)
-    world.kueue()
-    world.settle()
+    world.begin("a", PLAIN)
     (name,) = world.requests
     request = world.requests[name]
     notes = {key: value for key, value in request.metadata.annotations.items() if key != PARAMETERS}

@@ -33,6 +33,7 @@ from muster.controller.kube.resource import Key
 from muster.controller.runtime.controller import RequeueAfter
 from muster.model.gangpolicy import BrokenNodes, GangPolicy
 from muster.model.names import BROKEN_TAINT_KEY, GPU_RESOURCE
+from tests.length import examples
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START, flavor_policy, node
 
@@ -375,7 +376,7 @@ def test_a_cache_that_an_outage_has_kept_from_following_sets_nothing_aside() -> 
     assert world.closed_ever == set()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(examples(200)))
 def test_flaps_outages_skew_kills_and_a_rolling_driver_set_no_healthy_node_aside(seed: int) -> None:
     """No sign lasts for a minute here; nodes' clocks are hours off."""
     chance, world = random.Random(seed), Nodes()
