@@ -31,9 +31,9 @@ MINUTES = 60.0
 @pytest.mark.parametrize("count", [25, 50])
 def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) -> None:
     """Each template, each request, and that it is Ready. Of pods that are alike, those are tried that come
-    before the first answer: two of each gang that a worker has. It is reconciled for its quota, each turn,
-    each answer of the cloud and its admission, and for no other gang. Of the turns each takes one call and the
-    answer of the cloud, 25 ms each: whoever waits has written the templates of all its requests meanwhile.
+    before the first answer: two for each worker. It is reconciled for its quota, each turn, each answer of
+    the cloud and its admission, and for no other gang. Of the turns each takes one call and the answer of the
+    cloud, 25 ms each: whoever waits has written the templates of all its requests meanwhile.
     """
     found = costs(count, lambda _: TWO_SHAPES)
     assert found.reconciles <= 7
