@@ -20,7 +20,7 @@ the pods again, gated.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -55,6 +55,7 @@ from muster.controller.gangs.progress import format_ending, format_release, form
 from muster.controller.gangs.reasons import Loss, loss
 from muster.controller.gangs.retry import REFUSED, RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.gangs.split import Gang
+from muster.controller.gangs.turn_order import Line
 from muster.controller.kai.actions import (
     Action,
     Decision,
@@ -320,7 +321,7 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return _hold_back(snapshot, format_backoff(history), requeue_at=snapshot.now + delay)
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
     if shortfall is not None:
-        return _preempt_instead_of(snapshot, _await_room(snapshot, shortfall))
+        return _preempt_instead_of(snapshot, _await_room(snapshot, snapshot.policy, shortfall))
     if not sized.gang.request_specs:
         return _pass(sized, {}, deletes=delete_all(snapshot))
     return _provision(sized, snapshot.policy)
@@ -351,8 +352,10 @@ def _fit_to_quota(snapshot: BatchSnapshot, policy: GangPolicy) -> tuple[BatchSna
     return snapshot, parts[-1].shortfall(policy) if parts else shortfall
 
 
-def _await_room(snapshot: BatchSnapshot, shortfall: Shortfall) -> Decision:
-    """No capacity is held for work that its queue cannot let through."""
+def _await_room(snapshot: BatchSnapshot, policy: GangPolicy, shortfall: Shortfall) -> Decision:
+    """No capacity is held for work that its queue cannot let through. Others give way to it only where it
+    would begin at once.
+    """
     around, ending = snapshot.cluster_snapshot, tuple[GatedPod, ...]()
     if shortfall.demand is not None:
         ending = tuple(
@@ -362,8 +365,25 @@ def _await_room(snapshot: BatchSnapshot, shortfall: Shortfall) -> Decision:
             and shortfall.demand.queue in around.ledger.ancestry(pod.metadata.labels.get(KAI_QUEUE_LABEL, ""))
         )
     look_at = recheck_at(ending, since=snapshot.now, now=snapshot.now) if ending else None
+    outranked = around.ledger.outranked(shortfall)
+    if outranked and not _would_begin(snapshot, policy, without=outranked):
+        shortfall = replace(shortfall, order=None)
+        soon = snapshot.now + TURN_RECHECK
+        look_at = min(look_at, soon) if look_at else soon
     held = _hold_back(snapshot, format_queue_wait(shortfall.message, ending), requeue_at=look_at)
+    if snapshot.turn and delete_all(snapshot):
+        lost = EmitEvent(kind="Warning", reason="GangReleased", message=format_lost_room(shortfall.message))
+        held = replace(held, actions=(*held.actions, lost))
     return replace(held, shortfalls=(shortfall,))
+
+
+def _would_begin(snapshot: BatchSnapshot, policy: GangPolicy, *, without: Collection[Hashable]) -> bool:
+    """Whether it would ask for nodes now, had it room and were it `without` these attempts in line."""
+    if not snapshot.gang.request_specs:
+        return True
+    line = Line(each for each in snapshot.cluster_snapshot.line if each.uid not in without)
+    alone = replace(snapshot, cluster_snapshot=replace(snapshot.cluster_snapshot, line=line))
+    return isinstance(next_step(alone.in_line(), policy, since=snapshot.now), CreateNext)
 
 
 def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
@@ -648,6 +668,11 @@ BELOW_MINIMUM = "starts over: what KAI starts with has lost pods"
 def format_queue_wait(shortfall: str, ending: Sequence[Pod]) -> str:
     """`ending`: pods that the queue may still hold."""
     return f"waits for its queue: {shortfall}" + (f"; {format_ending(ending)}" if ending else "")
+
+
+def format_lost_room(shortfall: str) -> str:
+    """The text of the Event when a gang that gathers loses its queue's room."""
+    return f"{shortfall}. Everything is released; it begins again once its queue has room for it"
 
 
 def format_incomplete(missing: str) -> str:

@@ -5,7 +5,6 @@ very queue has room for it, one that waits for its turn when that comes. What a 
 decision on, because the caches show it when it is written. All else in memory is an index of the caches.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -94,8 +93,6 @@ class Gathering(TurnIndex):
         """Gangs with room in their queues that wait for their turn to begin."""
         self._to_preempt: dict[Key, BatchSnapshot] = {}
         """Gangs that KAI is to make room for, once it has made room for others."""
-        self._short: dict[Key, tuple[Shortfall, ...]] = {}
-        self._short_of: defaultdict[str, set[Key]] = defaultdict(set)
         self._attempts: dict[Key, set[str]] = {}
         """Whose share is in the ledger."""
         self._changed_pods: dict[Key, None] = {}
@@ -160,16 +157,14 @@ class Gathering(TurnIndex):
             if other != key and begun.preempts:
                 yield from begun.pools
         for other, waiting in self._to_preempt.items():
-            if other != key and waiting.preemption_position < batch.preemption_position:
+            if other != key and waiting.queue_order < batch.queue_order:
                 yield from waiting.pools
 
     def is_first(self, batch: BatchSnapshot) -> bool:
         """Whether no other gang that waits for nodes of its pools goes before it."""
         others = (each for pool in batch.pools for each in self._awaiting(pool))
-        mine = batch.preemption_position
-        return not any(
-            each.preemption_position < mine and each.cluster.key != batch.cluster.key for each in others
-        )
+        mine = batch.queue_order
+        return not any(each.queue_order < mine and each.cluster.key != batch.cluster.key for each in others)
 
     def _awaiting(self, pool: str) -> Iterator[BatchSnapshot]:
         """Gangs that wait for nodes of this pool."""
@@ -178,7 +173,7 @@ class Gathering(TurnIndex):
 
     def left(self, pool: str) -> None:
         """Nodes of it may be idle from now on: reconcile the gang that may have them first."""
-        first = min(self._awaiting(pool), key=lambda each: each.preemption_position, default=None)
+        first = min(self._awaiting(pool), key=lambda each: each.queue_order, default=None)
         if first is not None:
             self.enqueue(first.cluster.key)
 
@@ -192,23 +187,33 @@ class Gathering(TurnIndex):
     # Room
 
     def _await_room(self, key: Key, shortfalls: tuple[Shortfall, ...]) -> None:
-        for shortfall in self._short.pop(key, ()):
-            self._short_of[_queue_of(shortfall)].discard(key)
+        self._gave(self.ledger.await_room(key, shortfalls))
         if shortfalls:
-            self._short[key] = shortfalls
-        for shortfall in shortfalls:
-            self._short_of[_queue_of(shortfall)].add(key)
+            self._recall(key)
 
     def _gave(self, queues: Iterable[str]) -> None:
         """These queues hold less than before, or something else: reconcile those that they have room for."""
         for name in queues:
-            for key in self._short_of.get(name, ()):
-                if self._has_room(key):
-                    self.enqueue(key)
+            for waiter in self.ledger.waiting_for(name):
+                assert isinstance(waiter, Key)
+                if self._has_room(waiter):
+                    self.enqueue(waiter)
+                else:
+                    self._recall(waiter)
+
+    def _recall(self, waiter: Key) -> None:
+        """Reconcile the gangs that may have to give way to it."""
+        try:
+            outranked = self.ledger.outranked_by(waiter)
+        except ValueError:
+            return  # A bad quantity: whoever reads it first reports it.
+        for key, batches in self.batches.items() if outranked else ():
+            if any(each.batch.attempt in outranked for each in batches):
+                self.enqueue(key)
 
     def _has_room(self, key: Key) -> bool:
         try:
-            return not all(map(self.ledger.is_short, self._short[key]))
+            return self.ledger.has_room_for(key)
         except ValueError:
             return True  # A bad quantity: its own reconcile reports it.
 
@@ -221,8 +226,9 @@ class Gathering(TurnIndex):
         elif before is not None:
             self.ledger.remove_queue(before.metadata.name)
         if before is None or after is None or before.spec.parent_queue != after.spec.parent_queue:
-            for key in self._short:
-                self.enqueue(key)
+            for waiter in self.ledger.waiters:
+                assert isinstance(waiter, Key)
+                self.enqueue(waiter)
         else:
             self._gave([after.metadata.name])
 
@@ -261,7 +267,7 @@ class Gathering(TurnIndex):
         if not after.metadata.labels.get(KAI_QUEUE_LABEL):
             self._put(after.key, ())
         self._mark_pods([after])
-        if self._short:
+        if self.ledger.waiters:
             self._read_pods()
 
     def _mark_pods(self, pods: Iterable[GatedPod]) -> None:
@@ -364,10 +370,6 @@ def _begun_batches(snapshot: ClusterSnapshot) -> list[BatchSnapshot]:
 
 def _has_begun_to_pass(found: tuple[BatchSnapshot, object] | None) -> bool:
     return found is not None and bool(found[0].batch.ungated)
-
-
-def _queue_of(shortfall: Shortfall) -> str:
-    return shortfall.demand.queue if shortfall.demand else ""
 
 
 def _facts(pod: GatedPod) -> tuple[object, ...]:

@@ -4,10 +4,15 @@ A queue counts what its own pods take and what those of all queues below it take
 them as allocated, a little later than we see them), released pods that have no node yet, and gangs that have
 requested capacity or have begun to pass. A change or a question costs the depth of the tree, whatever the
 number of pods. Plain data: gathering.py keeps it up with the caches.
+
+Within a queue a gang that gathers gives its room to one of a higher priority, as a Workload does that Kueue
+preempts: it releases what it has requested, and then the other one begins. Only where that one would have
+all of its room so, and only those from the end of the order that it needs.
 """
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -16,6 +21,7 @@ from typing import Final
 from muster.controller.kai.objects import Queue
 from muster.controller.kai.queue_capacity import (
     QueueDemand,
+    QueueOrder,
     QueueUsage,
     Shortfall,
     Turn,
@@ -27,6 +33,9 @@ from muster.model.pods import Amounts, add
 
 _NOTHING: Final[Mapping[str, Amounts]] = MappingProxyType({})
 
+_MOST_ASKED: Final = 8
+"""Of the gangs that wait in a queue: how many are looked at for one that others give way to."""
+
 
 @dataclass(slots=True)
 class _Sums:
@@ -35,6 +44,8 @@ class _Sums:
     amounts: dict[tuple[bool, bool], dict[str, Fraction]] = field(default_factory=dict)
     turns: dict[Hashable, tuple[QueueUsage, ...]] = field(default_factory=dict)
     """What gangs that gather take, by gang; it is in the sums as well."""
+    priorities: Counter[int] = field(default_factory=Counter)
+    """Of those that gather in this very queue."""
 
     def add(self, usage: QueueUsage, times: int) -> None:
         kind = usage.demand.is_preemptible, usage.is_bound
@@ -57,6 +68,10 @@ class Ledger:
         self._children: defaultdict[str, set[str]] = defaultdict(set)
         self._usage: dict[Hashable, tuple[QueueUsage, ...]] = {}
         self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)
+        self._waiters: dict[Hashable, tuple[Shortfall, ...]] = {}
+        self._short_of: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)
+        self._waiting_in: defaultdict[str, list[tuple[QueueOrder, Shortfall]]] = defaultdict(list)
+        """By leaf queue, in order."""
         for queue in queues:
             self.put_queue(queue)
         for holder, held in (usage or {}).items():
@@ -97,6 +112,8 @@ class Ledger:
 
     def _count(self, holder: Hashable, usage: tuple[QueueUsage, ...], *, times: int) -> None:
         for each in usage:
+            if each.priority is not None:
+                self._sums[each.demand.queue].priorities[each.priority] += times
             for name in self.ancestry(each.demand.queue):
                 sums = self._sums[name]
                 sums.add(each, times)
@@ -119,30 +136,140 @@ class Ledger:
         *,
         holder: Hashable = None,
         turn: Turn | None = None,
+        order: QueueOrder | None = None,
         over_quota: OverQuota,
         given: Mapping[str, Amounts] = _NOTHING,
     ) -> Shortfall | None:
         """Why there is no room for all of these together; None when there is. `holder`: whose own share does
-        not count against it. `given`: preemptible work that KAI takes away first, by queue (`by_queue`).
+        not count against it. `order`: of a gang that gives way to those of a higher priority. `given`:
+        preemptible work that KAI takes away first, by queue (`by_queue`).
         """
-        wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
-        for demand in demands:
+        wanted = tuple(demands)
+        for demand in wanted:
             if reason := self._unusable(demand.queue):
                 return Shortfall(message=reason)
+        is_counted = _counts_for(holder, turn)
+        for at_queue in self._at_each_queue(wanted):
+            if reason := self._short(at_queue, over_quota, is_counted=is_counted, given=given):
+                return Shortfall(
+                    message=reason, demand=at_queue, demands=wanted, order=order, over_quota=over_quota
+                )
+        if order is not None and (short := self._gives_way(wanted, order, turn)):
+            message = f"queue {short.queue} gives its room to a gang of higher priority first"
+            return Shortfall(
+                message=message, demand=short, demands=wanted, order=order, over_quota=over_quota
+            )
+        return None
+
+    # Gangs that wait for room
+
+    def await_room(self, waiter: Hashable, shortfalls: tuple[Shortfall, ...]) -> set[str]:
+        """What this one lacks from now on; () where it does not wait. Returns the queues where gangs of lower
+        priorities may have waited for it until now.
+        """
+        freed = set[str]()
+        if self._waiters.get(waiter, ()) == shortfalls:
+            return freed
+        for short in self._waiters.pop(waiter, ()):
+            self._short_of[_queue_of(short)].pop(waiter, None)
+            if short.demand is not None and short.order is not None:
+                line = self._waiting_in[short.demands[0].queue]
+                del line[bisect_left(line, short.order, key=_order)]
+                if line and line[-1][0][0] > short.order[0]:
+                    freed.add(short.demands[0].queue)
+        if shortfalls:
+            self._waiters[waiter] = shortfalls
+        for short in shortfalls:
+            self._short_of[_queue_of(short)][waiter] = None
+            if short.demand is not None and short.order is not None:
+                insort(self._waiting_in[short.demands[0].queue], (short.order, short), key=_order)
+        return freed
+
+    def waiting_for(self, name: str) -> Collection[Hashable]:
+        """Who lacks room in this queue; of the empty name, a queue that takes work."""
+        return tuple(self._short_of.get(name, ()))
+
+    @property
+    def waiters(self) -> Collection[Hashable]:
+        """Who lacks room in any queue."""
+        return self._waiters.keys()
+
+    def has_room_for(self, waiter: Hashable) -> bool:
+        """Whether all queues of which it was short have room for it now. Raises ValueError."""
+        return not any(map(self._is_short, self._waiters[waiter]))
+
+    def _is_short(self, short: Shortfall) -> bool:
+        if short.demand is None or short.demand.queue not in self._queues:
+            return False
+        if self._short(short.demand, short.over_quota):
+            return True
+        return short.order is not None and self._gives_way(short.demands, short.order, None) is not None
+
+    def outranked_by(self, waiter: Hashable) -> set[Hashable]:
+        """Gangs that gather and that it has precedence over. Raises ValueError."""
+        return {holder for short in self._waiters.get(waiter, ()) for holder in self.outranked(short)}
+
+    def outranked(self, short: Shortfall) -> set[Hashable]:
+        """Gangs that gather and have a lower priority in its queue, if it would have room without them.
+        Raises ValueError.
+        """
+        if short.demand is None or short.order is None:
+            return set()
+        name, priority = short.demands[0].queue, -short.order[0]
+        leaf, lower = self._sums[name], _below(name, priority)
+        if not any(count and each < priority for each, count in leaf.priorities.items()):
+            return set()
+        if not self._fits(short, without=lower):
+            return set()
+        return {holder for holder, held in leaf.turns.items() if any(map(lower, held))}
+
+    def _gives_way(
+        self, demands: tuple[QueueDemand, ...], order: QueueOrder, turn: Turn | None
+    ) -> QueueDemand | None:
+        """What it takes of a queue where a gang of a higher priority waits: one that would have room without
+        those of lower priorities, and has none beside this one and those before it.
+        """
+        priority = -order[0]
+        for mine in demands:
+            for before, other in self._waiting_in.get(mine.queue, ())[:_MOST_ASKED]:
+                if before[0] >= order[0]:
+                    break
+                if not self._fits(other, without=_below(mine.queue, -before[0])):
+                    continue
+                after = _below(mine.queue, priority, turn)
+                is_needed = not self._fits(other, without=after, beside=demands if turn is None else ())
+                if is_needed:
+                    return mine
+                break  # That one begins, and what is left is for the next.
+        return None
+
+    def _fits(
+        self,
+        waiting: Shortfall,
+        *,
+        without: Callable[[QueueUsage], bool],
+        beside: Sequence[QueueDemand] = (),
+    ) -> bool:
+        """Whether it had room `without` what these gather and with what others take `beside`."""
+        if any(self._unusable(each.queue) for each in waiting.demands):
+            return False
+        return not any(
+            self._short(
+                at_queue, waiting.over_quota, is_counted=lambda _, each: not without(each), beside=beside
+            )
+            for at_queue in self._at_each_queue(waiting.demands)
+        )
+
+    def _at_each_queue(self, demands: Iterable[QueueDemand]) -> Iterator[QueueDemand]:
+        """What these take together of every queue and of those above it."""
+        wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
+        for demand in demands:
             for name in self.ancestry(demand.queue):
                 add(wanted.setdefault((name, demand.is_preemptible), {}), demand.amounts)
         for (name, is_preemptible), amounts in wanted.items():
-            at_queue = QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
-            if reason := self._short(at_queue, holder, turn, over_quota, given):
-                return Shortfall(message=reason, demand=at_queue, over_quota=over_quota)
-        return None
+            yield QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
 
-    def is_short(self, shortfall: Shortfall) -> bool:
-        """Whether the queue still has no room for it."""
-        demand = shortfall.demand
-        if demand is None or demand.queue not in self._queues:
-            return False
-        return bool(self._short(demand, None, None, shortfall.over_quota))
+    # Quotas
 
     def by_queue(self, demands: Iterable[QueueDemand]) -> Mapping[str, Amounts]:
         """What these take of every queue and of those above it."""
@@ -157,7 +284,10 @@ class Ledger:
         ValueError.
         """
         at_queue = replace(demand, is_preemptible=True)
-        return demand.queue in self._queues and not self._short(at_queue, holder, turn, OverQuota.DENY)
+        is_counted = _counts_for(holder, turn)
+        return demand.queue in self._queues and not self._short(
+            at_queue, OverQuota.DENY, is_counted=is_counted
+        )
 
     def exceeds_quota(self, name: str, *, given: Mapping[str, Amounts] = _NOTHING) -> bool:
         """Whether pods with a node hold more of the queue than its quota, without what is `given`. KAI may
@@ -186,18 +316,24 @@ class Ledger:
     def _short(
         self,
         demand: QueueDemand,
-        holder: Hashable,
-        turn: Turn | None,
         over_quota: OverQuota,
+        *,
+        is_counted: Callable[[Hashable, QueueUsage], bool] | None = None,
         given: Mapping[str, Amounts] = _NOTHING,
+        beside: Sequence[QueueDemand] = (),
     ) -> str:
+        """`is_counted`: of what gangs that gather take, by holder; None counts all of it."""
         sums, preemptible_too = self._sums[demand.queue], demand.is_preemptible
         coming = sums.total(is_bound=False, preemptible_too=preemptible_too)
-        for other, usage in sums.turns.items() if turn is not None else ():
+        for holder, usage in sums.turns.items() if is_counted else ():
             for each in usage:
-                is_counted = preemptible_too or not each.demand.is_preemptible
-                if is_counted and (other == holder or not each.counts_against(turn)):
+                is_of_kind = preemptible_too or not each.demand.is_preemptible
+                if is_of_kind and is_counted is not None and not is_counted(holder, each):
                     add(coming, each.demand.amounts, times=-1)
+        for other in beside:
+            is_of_kind = preemptible_too or not other.is_preemptible
+            if is_of_kind and demand.queue in self.ancestry(other.queue):
+                add(coming, other.amounts)
         bound: Amounts = sums.total(is_bound=True, preemptible_too=preemptible_too)
         queue = self._queues[demand.queue]
         taken = given.get(demand.queue, {}) if preemptible_too else {}
@@ -216,3 +352,32 @@ class Ledger:
         if self._queues[path[-1]].spec.parent_queue:
             return f"queue {self._queues[path[-1]].spec.parent_queue} is its own ancestor"
         return ""
+
+
+def _counts_for(holder: Hashable, turn: Turn | None) -> Callable[[Hashable, QueueUsage], bool] | None:
+    """What counts against a gang with this turn: of others that gather, those that asked before it."""
+    if turn is None:
+        return None
+    return lambda other, each: other != holder and each.counts_against(turn)
+
+
+def _below(queue: str, priority: int, turn: Turn | None = None) -> Callable[[QueueUsage], bool]:
+    """Whether something is gathered in this queue by a gang of a lower priority, or, with a turn, by one of
+    the same that asked later.
+    """
+
+    def is_below(each: QueueUsage) -> bool:
+        if each.demand.queue != queue or each.turn is None or each.priority is None:
+            return False
+        is_later = turn is not None and each.priority == priority and each.turn > turn
+        return each.priority < priority or is_later
+
+    return is_below
+
+
+def _order(entry: tuple[QueueOrder, Shortfall]) -> QueueOrder:
+    return entry[0]
+
+
+def _queue_of(short: Shortfall) -> str:
+    return short.demand.queue if short.demand else ""

@@ -20,6 +20,9 @@ from muster.model.quantities import parse_quantity
 Turn = tuple[datetime, str]
 """When a gang first requested capacity, and its attempt: a total order of gangs being provisioned."""
 
+QueueOrder = tuple[int, datetime, str]
+"""The order of gangs in KAI's queues: the highest priority first, then the oldest."""
+
 _SCALE: Mapping[str, Fraction] = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
 """One of KAI's units in ours."""
 _KUBERNETES: Mapping[str, str] = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
@@ -40,11 +43,13 @@ class QueueUsage:
     """What is, or will be, taken: by pods that are bound or released, or by a gang that is being provisioned.
 
     `turn` is set for a gang that gathers: only one that asked earlier goes before another that has asked.
+    `priority`: of one that gives way to a gang of a higher priority that waits for room in its queue.
     """
 
     demand: QueueDemand
     is_bound: bool = False
     turn: Turn | None = None
+    priority: int | None = None
 
     def counts_against(self, turn: Turn | None) -> bool:
         return self.turn is None or turn is None or self.turn < turn
@@ -52,10 +57,14 @@ class QueueUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Why there is no room. `demand`: what one queue lacks room for; None where no such queue takes work."""
+    """Why there is no room. `demand`: what one queue lacks room for; None where no such queue takes work.
+    `demands`: all that the gang takes. `order`: its place among those that wait; None for one of no gang.
+    """
 
     message: str
     demand: QueueDemand | None = None
+    demands: tuple[QueueDemand, ...] = ()
+    order: QueueOrder | None = None
     over_quota: OverQuota = OverQuota.DENY
 
 

@@ -50,13 +50,17 @@ from muster.controller.kai.preemption import (
     RunningGang,
     preemption_of,
 )
-from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
+from muster.controller.kai.queue_capacity import (
+    QueueDemand,
+    QueueOrder,
+    QueueUsage,
+    Shortfall,
+    Turn,
+    demands_by_queue,
+)
 from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota
 from muster.model.kai import NON_PREEMPTIBLE
 from muster.model.quantities import read_count
-
-PreemptionPosition = tuple[int, datetime, str]
-"""The order in which KAI makes room for gangs: the highest priority first, then the oldest."""
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -365,16 +369,25 @@ class BatchSnapshot(Attempt):
         begun to pass, the rest of it precedes all others. Raises ValueError.
         """
         if self.batch.ungated:
-            return _usage(self._queue_demands(self.batch.gated), turn=None)
-        return _usage(self.queue_demands, turn=self.turn) if self.turn else ()
+            return _usage(self._queue_demands(self.batch.gated))
+        return self._gathered(self.turn) if self.turn else ()
 
     @property
     def intended_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds from the decision that begins it until the caches show the writes."""
         passes = self.preempts or not self.gang.request_specs or self.is_provisioned
-        return _usage(
-            self.queue_demands, turn=None if passes else self.turn or (self.now, self.batch.attempt)
-        )
+        if passes:
+            return _usage(self.queue_demands)
+        return self._gathered(self.turn or (self.now, self.batch.attempt))
+
+    def _gathered(self, turn: Turn) -> tuple[QueueUsage, ...]:
+        priority = self.priority if self.gives_way else None
+        return _usage(self.queue_demands, turn=turn, priority=priority)
+
+    @property
+    def gives_way(self) -> bool:
+        """To gangs of a higher priority that wait for its queue: not once it has all of its nodes."""
+        return not (self.requests and self.is_provisioned)
 
     def _queue_demands(self, pods: Sequence[GatedPod]) -> tuple[QueueDemand, ...]:
         return tuple(demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in pods))
@@ -393,7 +406,7 @@ class BatchSnapshot(Attempt):
         )
 
     @cached_property
-    def preemption_position(self) -> PreemptionPosition:
+    def queue_order(self) -> QueueOrder:
         since = self.batch.leader.metadata.creation_timestamp or self.now
         return -self.priority, since, self.batch.attempt
 
@@ -470,12 +483,15 @@ class BatchSnapshot(Attempt):
             self.queue_demands,
             holder=self.batch.attempt,
             turn=self.turn,
+            order=self.queue_order if self.gives_way else None,
             over_quota=(policy.kai or KaiPolicy()).over_quota,
         )
 
 
-def _usage(demands: Sequence[QueueDemand], *, turn: Turn | None) -> tuple[QueueUsage, ...]:
-    return tuple(QueueUsage(demand=demand, turn=turn) for demand in demands)
+def _usage(
+    demands: Sequence[QueueDemand], *, turn: Turn | None = None, priority: int | None = None
+) -> tuple[QueueUsage, ...]:
+    return tuple(QueueUsage(demand=demand, turn=turn, priority=priority) for demand in demands)
 
 
 def queue_demand_of(pod: GatedPod, cluster_snapshot: ClusterSnapshot) -> QueueDemand:

@@ -135,9 +135,9 @@ class Fleet:
         held = self.caches[QUEUE].get(Key("", name))
         self.api.change(QUEUE, held, status=QueueStatus(allocated={GPU_RESOURCE: str(gpus)}))
 
-    def submit(self, name: str, groups: dict[str, Any], *, queue: str) -> None:
+    def submit(self, name: str, groups: dict[str, Any], *, queue: str, **labels: str) -> None:
         """A Ray cluster, and its pods as KubeRay makes them."""
-        self.world.submit(name, groups, queue=queue)
+        self.world.submit(name, groups, queue=queue, **labels)
         self._put(RAY_CLUSTER, self.world.clusters[name])
         self.kuberay(name)
 

@@ -46,7 +46,7 @@ from muster.controller.kai.actions import (
     Ungate,
 )
 from muster.controller.kai.decide import decide
-from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
+from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released, priority_of
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import (
     COUNTED_WORK,
@@ -70,7 +70,7 @@ from muster.controller.kai.objects import (
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
-from muster.controller.kube.resource import ObjectMeta, OwnerReference
+from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
 from muster.model.names import (
@@ -246,19 +246,30 @@ class World(Paper[Decision]):
         for key, pod in self.pods.items():
             if is_bound(pod) or is_released(pod):
                 usage[key] = [QueueUsage(demand=self._need(pod), is_bound=is_bound(pod))]
-        return dataclasses.replace(
-            seen[name],
-            ledger=Ledger(self.queues.values(), usage),
-            line=Line(
-                (
-                    *(place for each in gathering if (place := _place(each)) is not None),
-                    *(taking for other in seen.values() for taking in other.taking),
-                )
-            ),
-            surroundings=Surroundings(
-                nodes=tuple(map(self.signs.judged, self.nodes.values())), used=used_by(self.pods.values())
-            ),
+        line = Line(
+            (
+                *(place for each in gathering if (place := _place(each)) is not None),
+                *(taking for other in seen.values() for taking in other.taking),
+            )
         )
+        around = Surroundings(
+            nodes=tuple(map(self.signs.judged, self.nodes.values())), used=used_by(self.pods.values())
+        )
+        plain = {
+            other: dataclasses.replace(
+                each, ledger=Ledger(self.queues.values(), usage), line=line, surroundings=around
+            )
+            for other, each in seen.items()
+        }
+        ledger = Ledger(self.queues.values(), usage)
+        mine = self._priority(name)
+        for other in seen:
+            if self._priority(other) > mine:  # It may wait for room that this one holds.
+                ledger.await_room(Key("ns", other), decide(plain[other]).shortfalls)
+        return dataclasses.replace(plain[name], ledger=ledger)
+
+    def _priority(self, name: str) -> int:
+        return max((priority_of(pod, self.clusters[name], PRIORITIES) for pod in self.of(name)), default=0)
 
     def _plain(self, name: str) -> ClusterSnapshot:
         uid = f"uid-{name}"

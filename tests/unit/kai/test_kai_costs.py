@@ -133,6 +133,38 @@ def test_reasons_that_alternate_change_what_a_gang_reports_twice_a_minute_at_mos
     virtual(scenario())
 
 
+def test_a_gang_of_higher_priority_waits_for_none_that_gathers_in_its_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else changes: the news that it waits brings the other back, and the room that one leaves it."""
+
+    async def scenario() -> None:
+        fleet = Fleet(monkeypatch)
+        fleet.queue(queue("team-a", quota=4))
+        four = {"headgroup": Group("l4"), "workers": Group("l4", 3)}
+        fleet.submit("low", four, queue="team-a")
+        fleet.foreign("runs", queue="team-a")
+        async with fleet.running():
+            assert _asked(fleet) == {}
+            fleet.remove(GATED_POD, Key("ns", "runs"))
+            await asyncio.sleep(1)
+            assert _asked(fleet) == {"low": 1}
+            fleet.submit("high", four, queue="team-a", priorityClassName="build-preemptible")
+            await asyncio.sleep(1)
+            await asyncio.sleep(60)  # What they report settles.
+            assert _asked(fleet) == {"high": 1}
+            writes = sum(fleet.api.calls.values())
+            await asyncio.sleep(60)
+            assert sum(fleet.api.calls.values()) == writes
+            for pod in fleet.of("high"):
+                fleet.remove(GATED_POD, pod.key)
+            fleet.remove_cluster("high")
+            await asyncio.sleep(1)
+            assert "low" in _asked(fleet)
+
+    virtual(scenario())
+
+
 def _estimate(fleet: Fleet, words: str) -> None:
     """What the autoscaler says of the request that it has accepted."""
     (request,) = fleet.requests()

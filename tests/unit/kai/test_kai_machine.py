@@ -308,6 +308,63 @@ def test_work_that_cannot_be_preempted_takes_quota_that_preemptible_work_uses() 
     assert here.running("serve") == 1
 
 
+URGENT = {"priorityClassName": "build-preemptible"}
+
+
+def gathering(**sizes: int) -> World:
+    """Gangs that have asked for nodes of which there are none, in a queue of four GPUs."""
+    here = world(stock={"l4": 0, "h100": 0})
+    for name, size in sizes.items():
+        here.submit(name, {"headgroup": HEAD, "workers": Group("l4", size - 1)})
+        here.ticks(1)
+    return here
+
+
+def asking(here: World) -> set[str]:
+    return {item.metadata.labels[CLUSTER_UID].removeprefix("uid-") for item in here.requests.values()}
+
+
+def test_a_gang_that_gathers_gives_its_room_to_one_of_a_higher_priority() -> None:
+    """It begins again after that one."""
+    here = gathering(low=4)
+    here.begin("high", {"headgroup": HEAD, "workers": Group("l4", 3)}, **URGENT)
+    assert asking(here) == {"high"}
+    (released,) = here.told
+    assert "a gang of higher priority" in released.message
+    assert here.status("low").startswith("waits for its queue: ")
+    here.stock["l4"] = 4
+    here.ticks(6)
+    assert (here.running("high"), here.running("low")) == (4, 0)
+    here.end("high")
+    here.ticks(8)
+    assert here.running("low") == 4
+
+
+def test_only_as_many_gangs_give_way_as_that_one_needs() -> None:
+    """The youngest of the lowest priority first."""
+    here = gathering(first=1, second=1, third=1)
+    here.begin("high", {"headgroup": HEAD, "workers": Group("l4", 1)}, **URGENT)
+    assert asking(here) == {"first", "second", "high"}
+
+
+@pytest.mark.parametrize(("size", "priority"), [(5, URGENT), (4, {}), (4, {"priorityClassName": "train"})])
+def test_a_gang_gives_way_to_none_that_could_not_begin_or_is_as_low(
+    size: int, priority: dict[str, str]
+) -> None:
+    here = gathering(low=4)
+    here.begin("other", {"headgroup": HEAD, "workers": Group("l4", size - 1)}, **priority)
+    assert asking(here) == {"low"}
+
+
+def test_a_gang_that_has_its_nodes_gives_way_to_none() -> None:
+    """It starts, and KAI may take it then."""
+    here = gathering(low=4)
+    for request in here.requests:
+        here.provision(request, ready=False)
+    here.begin("high", {"headgroup": HEAD, "workers": Group("l4", 3)}, **URGENT)
+    assert asking(here) == {"low"}
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [("nowhere", "queue nowhere does not exist"), ("dep", "queue dep has queues below it"), ("", "no queue")],

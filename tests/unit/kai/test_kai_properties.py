@@ -15,6 +15,7 @@ from tests.unit.kai.placed_kai_world import PlacedWorld
 GANGS = st.fixed_dictionaries(
     {
         "queue": st.sampled_from(["team-a", "team-b"]),
+        "priority": st.sampled_from(["train", "build-preemptible"]),
         "kind": st.sampled_from(["RayCluster", "Job", "JobSet", "PyTorchJob", "MPIJob"]),
         "groups": st.fixed_dictionaries(
             {
@@ -44,7 +45,8 @@ NAMES = {
 
 def submit(here: World, name: str, gang: dict[str, Any]) -> None:
     groups = {known: gang["groups"][each] for known, each in NAMES.get(gang["kind"], {}).items()}
-    here.submit(name, groups or dict(gang["groups"]), queue=gang["queue"], kind=gang["kind"])
+    marks = {"queue": gang["queue"], "kind": gang["kind"], "priorityClassName": gang["priority"]}
+    here.submit(name, groups or dict(gang["groups"]), **marks)
 
 
 WORLDS = pytest.mark.parametrize("kind", [World, PlacedWorld], ids=["requests", "placeholders"])
