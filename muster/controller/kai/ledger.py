@@ -32,6 +32,7 @@ from muster.model.gangpolicy import OverQuota
 from muster.model.pods import Amounts, add
 
 _NOTHING: Final[Mapping[str, Amounts]] = MappingProxyType({})
+_UNMOVED: Final[Mapping[bool, Amounts]] = MappingProxyType({})
 
 _MOST_ASKED: Final = 8
 """Of the gangs that wait in a queue: how many are looked at for one that others give way to."""
@@ -44,12 +45,23 @@ class _Sums:
     amounts: dict[tuple[bool, bool], dict[str, Fraction]] = field(default_factory=dict)
     turns: dict[Hashable, tuple[QueueUsage, ...]] = field(default_factory=dict)
     """What gangs that gather take, by gang; it is in the sums as well."""
-    priorities: Counter[int] = field(default_factory=Counter)
-    """Of those that gather in this very queue."""
+    gathered: dict[int, dict[bool, dict[str, Fraction]]] = field(default_factory=dict)
+    """What those take that gather in this very queue and may give way, by their priority and by whether it is
+    preemptible.
+    """
+    gathering: Counter[int] = field(default_factory=Counter)
+    """How many such shares there are, by priority."""
 
     def add(self, usage: QueueUsage, times: int) -> None:
         kind = usage.demand.is_preemptible, usage.is_bound
         add(self.amounts.setdefault(kind, {}), usage.demand.amounts, times=times)
+
+    def gather(self, usage: QueueUsage, priority: int, times: int) -> None:
+        self.gathering[priority] += times
+        kinds = self.gathered.setdefault(priority, {False: {}, True: {}})
+        add(kinds[usage.demand.is_preemptible], usage.demand.amounts, times=times)
+        if not self.gathering[priority]:
+            del self.gathering[priority], self.gathered[priority]
 
     def total(self, *, is_bound: bool, preemptible_too: bool) -> dict[str, Fraction]:
         total: dict[str, Fraction] = {}
@@ -113,7 +125,7 @@ class Ledger:
     def _count(self, holder: Hashable, usage: tuple[QueueUsage, ...], *, times: int) -> None:
         for each in usage:
             if each.priority is not None:
-                self._sums[each.demand.queue].priorities[each.priority] += times
+                self._sums[each.demand.queue].gather(each, each.priority, times)
             for name in self.ancestry(each.demand.queue):
                 sums = self._sums[name]
                 sums.add(each, times)
@@ -210,18 +222,35 @@ class Ledger:
         return {holder for short in self._waiters.get(waiter, ()) for holder in self.outranked(short)}
 
     def outranked(self, short: Shortfall) -> set[Hashable]:
-        """Gangs that gather and have a lower priority in its queue, if it would have room without them.
-        Raises ValueError.
+        """Gangs that gather in its queue with a lower priority and whose room it needs: from the end of their
+        order, as many as it takes. None where all of them are not enough, or where it is not one of the first
+        that wait there. Raises ValueError.
         """
         if short.demand is None or short.order is None:
             return set()
         name, priority = short.demands[0].queue, -short.order[0]
-        leaf, lower = self._sums[name], _below(name, priority)
-        if not any(count and each < priority for each, count in leaf.priorities.items()):
+        first = self._waiting_in.get(name, ())[:_MOST_ASKED]
+        is_first = len(first) < _MOST_ASKED or short.order <= first[-1][0]
+        leaf = self._sums[name]
+        is_any = is_first and any(each < priority for each in leaf.gathering)
+        if not (is_any and self._fits(short, without=self._gathered_below(name, priority))):
             return set()
-        if not self._fits(short, without=lower):
-            return set()
-        return {holder for holder, held in leaf.turns.items() if any(map(lower, held))}
+        lower = [
+            (-each.priority, each.turn, holder, each.demand)
+            for holder, held in leaf.turns.items()
+            for each in held
+            if each.demand.queue == name
+            and each.turn
+            and each.priority is not None
+            and each.priority < priority
+        ]
+        found, given = set[Hashable](), list[QueueDemand]()
+        for _, _, holder, demand in sorted(lower, key=lambda each: each[:2], reverse=True):
+            if holder not in found and self._fits(short, without=given):
+                break
+            found.add(holder)
+            given.append(demand)
+        return found
 
     def _gives_way(
         self, demands: tuple[QueueDemand, ...], order: QueueOrder, turn: Turn | None
@@ -229,34 +258,51 @@ class Ledger:
         """What it takes of a queue where a gang of a higher priority waits: one that would have room without
         those of lower priorities, and has none beside this one and those before it.
         """
-        priority = -order[0]
         for mine in demands:
             for before, other in self._waiting_in.get(mine.queue, ())[:_MOST_ASKED]:
                 if before[0] >= order[0]:
                     break
-                if not self._fits(other, without=_below(mine.queue, -before[0])):
+                if not self._fits(other, without=self._gathered_below(mine.queue, -before[0])):
                     continue
-                after = _below(mine.queue, priority, turn)
-                is_needed = not self._fits(other, without=after, beside=demands if turn is None else ())
-                if is_needed:
+                after = self._gathered_below(mine.queue, -order[0], turn)
+                if not self._fits(other, without=after, beside=demands if turn is None else ()):
                     return mine
                 break  # That one begins, and what is left is for the next.
         return None
 
+    def _gathered_below(self, name: str, priority: int, turn: Turn | None = None) -> list[QueueDemand]:
+        """What gangs of lower priorities gather in this queue, and with a turn those of the same that asked
+        later.
+        """
+        leaf = self._sums[name]
+        found = [
+            QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
+            for each, kinds in leaf.gathered.items()
+            if each < priority
+            for is_preemptible, amounts in kinds.items()
+        ]
+        if turn is not None and priority in leaf.gathering:
+            found += [
+                each.demand
+                for held in leaf.turns.values()
+                for each in held
+                if each.demand.queue == name and each.priority == priority and each.turn and each.turn > turn
+            ]
+        return found
+
     def _fits(
-        self,
-        waiting: Shortfall,
-        *,
-        without: Callable[[QueueUsage], bool],
-        beside: Sequence[QueueDemand] = (),
+        self, waiting: Shortfall, *, without: Iterable[QueueDemand], beside: Iterable[QueueDemand] = ()
     ) -> bool:
-        """Whether it had room `without` what these gather and with what others take `beside`."""
+        """Whether it had room `without` what these gather and `beside` what others take."""
         if any(self._unusable(each.queue) for each in waiting.demands):
             return False
+        moved: defaultdict[str, dict[bool, dict[str, Fraction]]] = defaultdict(lambda: {False: {}, True: {}})
+        for demands, times in ((without, -1), (beside, 1)):
+            for each in demands:
+                for name in self.ancestry(each.queue):
+                    add(moved[name][each.is_preemptible], each.amounts, times=times)
         return not any(
-            self._short(
-                at_queue, waiting.over_quota, is_counted=lambda _, each: not without(each), beside=beside
-            )
+            self._short(at_queue, waiting.over_quota, moved=moved[at_queue.queue])
             for at_queue in self._at_each_queue(waiting.demands)
         )
 
@@ -320,9 +366,11 @@ class Ledger:
         *,
         is_counted: Callable[[Hashable, QueueUsage], bool] | None = None,
         given: Mapping[str, Amounts] = _NOTHING,
-        beside: Sequence[QueueDemand] = (),
+        moved: Mapping[bool, Amounts] = _UNMOVED,
     ) -> str:
-        """`is_counted`: of what gangs that gather take, by holder; None counts all of it."""
+        """`is_counted`: of what gangs that gather take, by holder; None counts all of it. `moved`: what comes
+        to it or goes, by whether it is preemptible.
+        """
         sums, preemptible_too = self._sums[demand.queue], demand.is_preemptible
         coming = sums.total(is_bound=False, preemptible_too=preemptible_too)
         for holder, usage in sums.turns.items() if is_counted else ():
@@ -330,10 +378,9 @@ class Ledger:
                 is_of_kind = preemptible_too or not each.demand.is_preemptible
                 if is_of_kind and is_counted is not None and not is_counted(holder, each):
                     add(coming, each.demand.amounts, times=-1)
-        for other in beside:
-            is_of_kind = preemptible_too or not other.is_preemptible
-            if is_of_kind and demand.queue in self.ancestry(other.queue):
-                add(coming, other.amounts)
+        for is_preemptible, amounts in moved.items():
+            if preemptible_too or not is_preemptible:
+                add(coming, amounts)
         bound: Amounts = sums.total(is_bound=True, preemptible_too=preemptible_too)
         queue = self._queues[demand.queue]
         taken = given.get(demand.queue, {}) if preemptible_too else {}
@@ -359,20 +406,6 @@ def _counts_for(holder: Hashable, turn: Turn | None) -> Callable[[Hashable, Queu
     if turn is None:
         return None
     return lambda other, each: other != holder and each.counts_against(turn)
-
-
-def _below(queue: str, priority: int, turn: Turn | None = None) -> Callable[[QueueUsage], bool]:
-    """Whether something is gathered in this queue by a gang of a lower priority, or, with a turn, by one of
-    the same that asked later.
-    """
-
-    def is_below(each: QueueUsage) -> bool:
-        if each.demand.queue != queue or each.turn is None or each.priority is None:
-            return False
-        is_later = turn is not None and each.priority == priority and each.turn > turn
-        return each.priority < priority or is_later
-
-    return is_below
 
 
 def _order(entry: tuple[QueueOrder, Shortfall]) -> QueueOrder:
