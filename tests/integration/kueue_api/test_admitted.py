@@ -47,6 +47,7 @@ _LACKING: Final = (
 )
 # Warns of labels that no pool is known to have: such work may wait for other nodes.
 _LABELS: Final = "muster-node-labels"
+_LABELS_OF_KUBELETS: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 _RUNTIME: Final = "manifests/base/runtimes/torch_distributed.yaml"
 
 
@@ -121,7 +122,7 @@ class Fleet(Cloud):
             lease=lease,
             gpus=described.slots_per_node,
             device=described.device,
-            labels=labels | {"kubernetes.io/hostname": name},
+            labels=labels | _LABELS_OF_KUBELETS | {"kubernetes.io/hostname": name},
             size={**flavor.per_node, "pods": "110"},
         )
 
