@@ -95,16 +95,23 @@ class Requests:
         self._startup = Startup(clock)
         self._clock = clock
         self._allowed: dict[bytes, float] = {}
+        self._trying: dict[bytes, asyncio.Event] = {}
+        """The first try of each that has no answer yet."""
         self._log = structlog.get_logger("requests")
 
     async def try_pod(self, body: Json, *, pod_set: str, attempt: str) -> None:
         """Raises CreateRejected where the API server would refuse a pod of this PodSet. One like it that was
-        allowed a moment ago answers for it: the jobs of a sweep differ in their arguments.
+        allowed a moment ago or is being tried answers for it: the jobs of a sweep differ in their arguments.
         """
-        key, alike, now = _key(body), _judged(body), self._clock()
+        key, alike = _key(body), _judged(body)
+        if (first := self._trying.get(alike)) is not None:
+            await first.wait()
+        now = self._clock()
         _forget(self._allowed, before=now - ALLOWED_FOR)
         if alike in self._allowed:
             return
+        # What is refused, or fails, answers for no other: those behind it are tried side by side.
+        answered = self._trying.setdefault(alike, asyncio.Event())
         try:
             await self._client.try_create(POD, body, namespace=key.namespace)
             self._allowed.setdefault(alike, now)
@@ -115,6 +122,9 @@ class Requests:
             if not self._is_verdict(key, error):
                 raise
             raise _rejected(f"pod of {pod_set}", error, attempt=attempt) from error
+        finally:
+            answered.set()
+            self._trying.pop(alike, None)
 
     async def create_templates(
         self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]

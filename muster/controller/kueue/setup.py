@@ -295,7 +295,7 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
         requests=requests_of(manager, view, {WORKLOAD: view.workloads}),
         pending=pending,
         slice_of=view.slice_of,
-        is_current=partial(manager.shows_all_writes, view.workloads),
+        is_current=manager.compare_writes(view.workloads),
         clock=utc_now,
     )
 

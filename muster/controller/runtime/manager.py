@@ -9,6 +9,7 @@ released.
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -83,6 +84,7 @@ class Manager:
         self.client = client.guarded(election.check) if election else client
         self._election = election
         self._led_from: dict[str, asyncio.Task[str]] = {}
+        self._compared: list[Informer[Any]] = []
         self._grace, self._lame_duck = grace, lame_duck
         self._stopping = False
         health.ready_when("process", lambda: "stopping" if self._stopping else None)
@@ -142,6 +144,13 @@ class Manager:
             self._led_from[name] = asyncio.ensure_future(self.reader.latest_version(informer.resource))
             return False
         return looked.done() and informer.store.has_read_to(looked.result())
+
+    def compare_writes(self, informer: Informer[Any]) -> Callable[[], bool]:
+        """`shows_all_writes` of this cache. This process looks as soon as it leads: the first that ask need
+        not wait for it.
+        """
+        self._compared.append(informer)
+        return partial(self.shows_all_writes, informer)
 
     def controller(
         self,
@@ -220,6 +229,8 @@ class Manager:
         if self._election is not None and not await _first(stop.wait(), self._election.acquire()):
             await self._election.release()
             return
+        for compared in self._compared:
+            self.shows_all_writes(compared)
         async with asyncio.TaskGroup() as tasks:
             holder = tasks.create_task(self._election.hold(), name="lease") if self._election else None
             running = [

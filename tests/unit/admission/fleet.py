@@ -52,7 +52,6 @@ replace = msgspec.structs.replace
 Pieces = dict[str, tuple[str, int]]
 TWO_SHAPES: Pieces = {"big": ("h100", 1), "small": ("l4", 1)}
 ONE_SHAPE: Pieces = {"main": ("h100", 1)}
-WORKERS = 16
 SPACE = "team-a"
 
 
@@ -238,7 +237,7 @@ class Fleet:
                 errors.append(error)
                 return None
 
-        controller = Controller("gangs", reconcile, metrics=metrics, workers=WORKERS, queue=queue)
+        controller = Controller("gangs", reconcile, metrics=metrics, workers=16, queue=queue)
         view = self.view
         view.split_gangs.enqueue = queue.add
         watch(controller, gangs, view)

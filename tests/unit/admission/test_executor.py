@@ -1,5 +1,6 @@
 """What is written for a gang hits what the decision was made from, or nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -437,6 +438,22 @@ async def test_the_jobs_of_a_sweep_try_one_pod(hands: Hands, pod: Json, seconds:
         await hands.requests.try_pod(body, pod_set="main", attempt="this")
         hands.seconds += seconds
     assert len(hands.server.requests) == tries
+
+
+async def test_jobs_that_come_at_once_try_one_pod(hands: Hands) -> None:
+    body = {"metadata": {"namespace": _SPACE, "name": "try"}, "spec": {"containers": [{"name": "train"}]}}
+    tries = (hands.requests.try_pod(body, pod_set="main", attempt="this") for _ in range(5))
+    await asyncio.gather(*tries)
+    assert len(hands.server.requests) == 1
+
+
+async def test_a_refusal_is_that_of_one_job_and_the_others_try_their_own(hands: Hands) -> None:
+    body = {"metadata": {"namespace": _SPACE, "name": "try"}, "spec": {"containers": [{"name": "train"}]}}
+    hands.server.write_faults.append(partial(_answer, 403, words="forbidden: exceeded quota: few"))
+    tries = (hands.requests.try_pod(body, pod_set="main", attempt="this") for _ in range(5))
+    first, *others = await asyncio.gather(*tries, return_exceptions=True)
+    assert isinstance(first, CreateRejected)
+    assert others == [None] * 4
 
 
 async def test_a_pod_that_was_refused_answers_for_no_other(hands: Hands) -> None:
