@@ -3,6 +3,7 @@ member of a team submits it: the policies are in force, nodes are as the stack's
 come when they are asked for.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -115,6 +116,9 @@ class Fleet(Cloud):
         assert described is not None
         (flavor,) = (each for each in self.of.policy.flavors if each.name == described.flavor)
         labels = {key: value.split(",")[0] for key, value in flavor.node_labels.items()}  # One of several.
+        for zone in flavor.zones[:1]:
+            region = re.match(r"[a-z]+-[a-z]+-?\d", zone)
+            labels |= {"topology.kubernetes.io/region": region.group()} if region else {}
         make_node(
             plane,
             name,
