@@ -29,6 +29,8 @@ MEANT = {
         r"update aws:eks/addon:Addon every-(vpc-cni|aws-ebs-csi-driver)"
         r"|create aws:eks/addon:Addon every-eks-node-monitoring-agent"
         r"|update aws:eks/nodeGroup:NodeGroup every-(system|a100|h100)"
+        # Their nodes obey no variable that names GPUs.
+        r"|update aws:ec2/launchTemplate:LaunchTemplate every-(a10g|a100|h100|t4)(-.+)?"
         # Pools of two zones, which are two groups now.
         r"|(create|delete) aws:(eks/nodeGroup:NodeGroup|autoscaling/tag:Tag) every-(cpu|a10g|t4)(-.+)?"
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from muster.controller.gangs.identity import ATTEMPT
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import condition, holds, owners, pool_of
 from muster.model.names import WORKLOAD_UID_LABEL
@@ -59,6 +60,13 @@ def requests(record: Recorder, name: str) -> list[Life]:
         if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID_LABEL) == uid
         or uid in owners(life.last)
     ]
+
+
+def attempts(record: Recorder, name: str) -> set[str]:
+    """Those of the job: each has written templates, whether it asked for nodes or took what others leave."""
+    uid = workload(record, name).uid
+    written = (life.last["metadata"] for life in record.lives("PodTemplate") if uid in owners(life.last))
+    return {each["labels"][ATTEMPT] for each in written if ATTEMPT in each.get("labels", {})}
 
 
 def pool(record: Recorder, request: Life) -> str:
