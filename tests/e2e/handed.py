@@ -1,7 +1,7 @@
 """A cloud's stack on the local cluster: `up`, the pools that it requested from the cloud, `destroy`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +61,7 @@ def on_local_cluster(muster: Muster, stack: Path, folder: Path) -> Iterator[Stac
         with _kind_of_requests(muster, described):
             engine.up()
             try:
-                with _sold(muster, described, clouds):
+                with _labelled(muster, described), _sold(muster, described, clouds):
                     yield described
             finally:
                 engine.destroy()
@@ -87,6 +87,27 @@ def _wrap(main: Path) -> None:
     real = str(main.resolve())
     main.unlink()
     main.write_text(_PROGRAM.replace("MAIN", repr(real)))
+
+
+@contextmanager
+def _labelled(muster: Muster, stack: Stack) -> Iterator[None]:
+    """The nodes of its other pools, which stand already, have the labels that the cloud gives to them."""
+    found = flavor_labels(stack)
+    pools = [pool.name for pool in stack.pools if pool.capacity is not Capacity.QUEUED]
+    labels = {pool: set(found.get(pool, {}).items()) - {(model_names.POOL_LABEL, pool)} for pool in pools}
+
+    def label(pool: str, words: Iterable[str]) -> None:
+        of_pool = f"{model_names.POOL_LABEL}={pool}"
+        run(["kubectl", "label", "node", "-l", of_pool, *words], muster.environment, timeout=60)
+
+    given = {pool: pairs for pool, pairs in labels.items() if pairs}
+    for pool, pairs in given.items():
+        label(pool, (f"{key}={value}" for key, value in pairs))
+    try:
+        yield
+    finally:
+        for pool, pairs in given.items():
+            label(pool, (f"{key}-" for key, _ in pairs))
 
 
 @contextmanager
