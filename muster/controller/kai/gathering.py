@@ -195,7 +195,6 @@ class Gathering(TurnIndex):
         """These queues hold less than before, or something else: reconcile those that they have room for."""
         for name in queues:
             for waiter in self.ledger.waiting_for(name):
-                assert isinstance(waiter, Key)
                 if self._has_room(waiter):
                     self.enqueue(waiter)
                 else:
@@ -206,7 +205,7 @@ class Gathering(TurnIndex):
         try:
             outranked = self.ledger.outranked_by(waiter)
         except ValueError:
-            return  # A bad quantity: whoever reads it first reports it.
+            return  # A bad quantity: the reconcile of its gang reports it.
         for key, batches in self.batches.items() if outranked else ():
             if any(each.batch.attempt in outranked for each in batches):
                 self.enqueue(key)
@@ -227,7 +226,6 @@ class Gathering(TurnIndex):
             self.ledger.remove_queue(before.metadata.name)
         if before is None or after is None or before.spec.parent_queue != after.spec.parent_queue:
             for waiter in self.ledger.waiters:
-                assert isinstance(waiter, Key)
                 self.enqueue(waiter)
         else:
             self._gave([after.metadata.name])

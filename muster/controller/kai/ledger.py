@@ -11,7 +11,7 @@ all of its room so, and only those from the end of the order that it needs.
 """
 
 from bisect import bisect_left, insort
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,9 +25,11 @@ from muster.controller.kai.queue_capacity import (
     QueueUsage,
     Shortfall,
     Turn,
+    demands_by_queue,
     exceeds,
     short_resource,
 )
+from muster.controller.kube.resource import Key
 from muster.model.gangpolicy import OverQuota
 from muster.model.pods import Amounts, add
 
@@ -49,19 +51,16 @@ class _Sums:
     """What those take that gather in this very queue and may give way, by their priority and by whether it is
     preemptible.
     """
-    gathering: Counter[int] = field(default_factory=Counter)
-    """How many such shares there are, by priority."""
 
     def add(self, usage: QueueUsage, times: int) -> None:
         kind = usage.demand.is_preemptible, usage.is_bound
         add(self.amounts.setdefault(kind, {}), usage.demand.amounts, times=times)
 
     def gather(self, usage: QueueUsage, priority: int, times: int) -> None:
-        self.gathering[priority] += times
         kinds = self.gathered.setdefault(priority, {False: {}, True: {}})
         add(kinds[usage.demand.is_preemptible], usage.demand.amounts, times=times)
-        if not self.gathering[priority]:
-            del self.gathering[priority], self.gathered[priority]
+        if not any(any(amounts.values()) for amounts in kinds.values()):
+            del self.gathered[priority]
 
     def total(self, *, is_bound: bool, preemptible_too: bool) -> dict[str, Fraction]:
         total: dict[str, Fraction] = {}
@@ -80,8 +79,8 @@ class Ledger:
         self._children: defaultdict[str, set[str]] = defaultdict(set)
         self._usage: dict[Hashable, tuple[QueueUsage, ...]] = {}
         self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)
-        self._waiters: dict[Hashable, tuple[Shortfall, ...]] = {}
-        self._short_of: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)
+        self._waiters: dict[Key, tuple[Shortfall, ...]] = {}
+        self._short_of: defaultdict[str, dict[Key, None]] = defaultdict(dict)
         self._waiting_in: defaultdict[str, list[tuple[QueueOrder, Shortfall]]] = defaultdict(list)
         """By leaf queue, in order."""
         for queue in queues:
@@ -175,7 +174,7 @@ class Ledger:
 
     # Gangs that wait for room
 
-    def await_room(self, waiter: Hashable, shortfalls: tuple[Shortfall, ...]) -> set[str]:
+    def await_room(self, waiter: Key, shortfalls: tuple[Shortfall, ...]) -> set[str]:
         """What this one lacks from now on; () where it does not wait. Returns the queues where gangs of lower
         priorities may have waited for it until now.
         """
@@ -197,16 +196,16 @@ class Ledger:
                 insort(self._waiting_in[short.demands[0].queue], (short.order, short), key=_order)
         return freed
 
-    def waiting_for(self, name: str) -> Collection[Hashable]:
+    def waiting_for(self, name: str) -> Collection[Key]:
         """Who lacks room in this queue; of the empty name, a queue that takes work."""
         return tuple(self._short_of.get(name, ()))
 
     @property
-    def waiters(self) -> Collection[Hashable]:
+    def waiters(self) -> Collection[Key]:
         """Who lacks room in any queue."""
         return self._waiters.keys()
 
-    def has_room_for(self, waiter: Hashable) -> bool:
+    def has_room_for(self, waiter: Key) -> bool:
         """Whether all queues of which it was short have room for it now. Raises ValueError."""
         return not any(map(self._is_short, self._waiters[waiter]))
 
@@ -217,7 +216,7 @@ class Ledger:
             return True
         return short.order is not None and self._gives_way(short.demands, short.order, None) is not None
 
-    def outranked_by(self, waiter: Hashable) -> set[Hashable]:
+    def outranked_by(self, waiter: Key) -> set[Hashable]:
         """Gangs that gather and that it has precedence over. Raises ValueError."""
         return {holder for short in self._waiters.get(waiter, ()) for holder in self.outranked(short)}
 
@@ -232,7 +231,7 @@ class Ledger:
         first = self._waiting_in.get(name, ())[:_MOST_ASKED]
         is_first = len(first) < _MOST_ASKED or short.order <= first[-1][0]
         leaf = self._sums[name]
-        is_any = is_first and any(each < priority for each in leaf.gathering)
+        is_any = is_first and any(each < priority for each in leaf.gathered)
         if not (is_any and self._fits(short, without=self._gathered_below(name, priority))):
             return set()
         lower = [
@@ -281,7 +280,7 @@ class Ledger:
             if each < priority
             for is_preemptible, amounts in kinds.items()
         ]
-        if turn is not None and priority in leaf.gathering:
+        if turn is not None and priority in leaf.gathered:
             found += [
                 each.demand
                 for held in leaf.turns.values()
@@ -308,12 +307,9 @@ class Ledger:
 
     def _at_each_queue(self, demands: Iterable[QueueDemand]) -> Iterator[QueueDemand]:
         """What these take together of every queue and of those above it."""
-        wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
-        for demand in demands:
-            for name in self.ancestry(demand.queue):
-                add(wanted.setdefault((name, demand.is_preemptible), {}), demand.amounts)
-        for (name, is_preemptible), amounts in wanted.items():
-            yield QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
+        return demands_by_queue(
+            replace(demand, queue=name) for demand in demands for name in self.ancestry(demand.queue)
+        )
 
     # Quotas
 

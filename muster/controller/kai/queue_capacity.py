@@ -58,7 +58,8 @@ class QueueUsage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
     """Why there is no room. `demand`: what one queue lacks room for; None where no such queue takes work.
-    `demands`: all that the gang takes. `order`: its place among those that wait; None for one of no gang.
+    `demands`: all that the gang takes. `order`: its place among those that wait; None for one that no
+    other gives way to.
     """
 
     message: str

@@ -32,7 +32,7 @@ MINUTES = 60.0
 def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) -> None:
     """Each template, each request, and that it is Ready; of pods that are alike one is tried. It is
     reconciled for its quota, each turn, each answer of the cloud and its admission, and for no other gang. Of
-    the turns each takes one call and the answer of the cloud, 25 ms each: whoever waits has written the
+    the turns each takes one call and the answer of the cloud, 25 ms each: a gang that waits has written the
     templates of all its requests meanwhile.
     """
     found = costs(count, lambda _: TWO_SHAPES)

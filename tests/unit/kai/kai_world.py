@@ -255,18 +255,16 @@ class World(Paper[Decision]):
         around = Surroundings(
             nodes=tuple(map(self.signs.judged, self.nodes.values())), used=used_by(self.pods.values())
         )
-        plain = {
-            other: dataclasses.replace(
-                each, ledger=Ledger(self.queues.values(), usage), line=line, surroundings=around
-            )
-            for other, each in seen.items()
-        }
-        ledger = Ledger(self.queues.values(), usage)
-        mine = self._priority(name)
+
+        def found(of: str) -> ClusterSnapshot:
+            ledger = Ledger(self.queues.values(), usage)
+            return dataclasses.replace(seen[of], ledger=ledger, line=line, surroundings=around)
+
+        mine, own = self._priority(name), found(name)
         for other in seen:
             if self._priority(other) > mine:  # It may wait for room that this one holds.
-                ledger.await_room(Key("ns", other), decide(plain[other]).shortfalls)
-        return dataclasses.replace(plain[name], ledger=ledger)
+                own.ledger.await_room(Key("ns", other), decide(found(other)).shortfalls)
+        return own
 
     def _priority(self, name: str) -> int:
         return max((priority_of(pod, self.clusters[name], PRIORITIES) for pod in self.of(name)), default=0)

@@ -150,7 +150,6 @@ def test_a_gang_of_higher_priority_waits_for_none_that_gathers_in_its_queue(
             await asyncio.sleep(1)
             assert _asked(fleet) == {"low": 1}
             fleet.submit("high", four, queue="team-a", priorityClassName="build-preemptible")
-            await asyncio.sleep(1)
             await asyncio.sleep(60)  # What they report settles.
             assert _asked(fleet) == {"high": 1}
             writes = sum(fleet.api.calls.values())
